@@ -1,0 +1,183 @@
+/* whale.h: the one C interface of the numeric library.
+ *
+ * Every device (the CPU in op.c, CUDA in op.cu) implements exactly these calls.
+ * All calls return a whale_status; the text of the last failure of a device is
+ * whale_error(dev). Pointers named without `host_` are device memory got from
+ * whale_alloc; on the CPU device that is ordinary memory, 64-byte aligned.
+ * No call keeps a pointer after it returns. Calls on one device are serial:
+ * the caller holds a lock or uses one goroutine.
+ *
+ * Shapes, one alphabet for the whole project:
+ *   T  rows, one row = one token of one sequence, sequences packed one after the other
+ *   B  sequences       D  hidden width      I  intermediate width   V  vocabulary rows
+ *   H  query heads     K  key/value heads   d  head width           L  layers
+ *   N, M  output and input width of a matrix product (weights are stored [N, M], as in
+ *         Hugging Face files)
+ *   P  tokens in a cache page
+ * A matrix [rows, n] is row-major; `ld` is the distance between rows in floats.
+ *
+ * Accumulate rule: outputs of forward ops are overwritten (=). Gradients are added
+ * to (+=) unless the field says otherwise; whoever starts an optimizer batch zeroes them.
+ *
+ * Bits: each output element of every op is computed by one fixed order of operations
+ * that depends on its own row and the shapes' widths only. It does not depend on the
+ * number of rows in the call, on the other rows, or on the number of threads. Weight
+ * gradients depend on the rows of the call in their order, never on the threads.
+ */
+#ifndef WHALE_H
+#define WHALE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    WHALE_OK = 0,
+    WHALE_NO_MEMORY = 1,   /* the device has no room; nothing was changed */
+    WHALE_BAD_SHAPE = 2,   /* an argument breaks the contract; nothing was changed */
+    WHALE_NO_DEVICE = 3,   /* kind not available on this machine */
+    WHALE_BROKEN = 4       /* sticky: the device is lost, every later call answers this */
+} whale_status;
+
+typedef struct whale_device whale_device;
+
+/* kind "cpu"; threads >= 1 is the number of cores the device may use (the calling
+ * thread is one of them; the others park when idle). isa "" = best of the machine,
+ * or "avx512", "avx2", "portable" to force a path (tests run all of them). */
+whale_status whale_open(const char *kind, int threads, const char *isa, whale_device **out);
+void         whale_close(whale_device *dev);
+const char  *whale_error(whale_device *dev);
+const char  *whale_isa(whale_device *dev);
+
+whale_status whale_alloc(whale_device *dev, size_t bytes, void **out);   /* zeroed */
+void         whale_free(whale_device *dev, void *p);
+whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes);
+whale_status whale_download(whale_device *dev, void *host_dst, const void *src, size_t bytes);
+whale_status whale_copy(whale_device *dev, void *dst, const void *src, size_t bytes);
+
+/* x[0..n) = value */
+whale_status whale_fill(whale_device *dev, float *x, size_t n, float value);
+/* y[0..n) += x[0..n) */
+whale_status whale_add(whale_device *dev, float *y, const float *x, size_t n);
+
+/* ---- embedding: y[t,:] = table[ids[t],:]; an id outside [0,V) is WHALE_BAD_SHAPE ---- */
+typedef struct { int T, D, V; const int32_t *ids; const float *table; float *y; } whale_embed;
+whale_status whale_embed_forward(whale_device *dev, const whale_embed *a);
+/* dtable[ids[t],:] += dy[t,:], rows taken in order t = 0..T-1 */
+typedef struct { int T, D, V; const int32_t *ids; const float *dy; float *dtable; } whale_embed_grad;
+whale_status whale_embed_backward(whale_device *dev, const whale_embed_grad *a);
+
+/* ---- RMSNorm over the last n of [rows, n], spec/models.md 1.1 (plain flavour) ----
+ * Row r of x starts at x + (r / heads) * ldx + (r % heads) * n: heads > 1 norms each head
+ * of a fused projection in place (QK-norm); heads = 1, ldx = n is the ordinary case.
+ * rows counts norm rows (T * heads). rstd [rows] is written for the backward. y may be x
+ * only if the backward is not wanted (generation). */
+typedef struct {
+    int rows, n, heads, ldx, ldy; float eps;
+    const float *x, *w; float *y, *rstd; /* rstd may be NULL */
+} whale_rmsnorm;
+whale_status whale_rmsnorm_forward(whale_device *dev, const whale_rmsnorm *a);
+/* dx (+= if accumulate, else =; dx may be dy when not accumulating), dw [n] += */
+typedef struct {
+    int rows, n, heads, ldx, lddy, lddx; int accumulate;
+    const float *dy, *x, *w, *rstd; float *dx, *dw;
+} whale_rmsnorm_grad;
+whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad *a);
+
+/* ---- matrix products. Weights w [N, M] contiguous ----
+ * forward:   y[t,n]  = (accumulate ? y[t,n] : 0) + sum_m x[t,m] w[n,m]
+ * backward x: dx[t,m] = (accumulate ? dx[t,m] : 0) + sum_n dy[t,n] w[n,m]
+ * backward w: dw[n,m] += sum_t dy[t,n] x[t,m]
+ * Each element is one chain of fused multiply-adds over the summed index in ascending
+ * order (backward w: over t), so y of a row is the same bits for every T. */
+typedef struct { int T, N, M, ldx, ldy; int accumulate; const float *x, *w; float *y; } whale_matmul;
+whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a);
+typedef struct { int T, N, M, lddy, lddx; int accumulate; const float *dy, *w; float *dx; } whale_matmul_grad_x;
+whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a);
+typedef struct { int T, N, M, lddy, ldx; const float *dy, *x; float *dw; } whale_matmul_grad_w;
+whale_status whale_matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a);
+
+/* ---- RoPE, rotate-half, spec/models.md 1.2, in place on `heads` heads of width d ----
+ * Row t, head h starts at x + t*ld + h*d. pos [T]; table cos/sin [max_pos, R/2] each, R <= d
+ * rotary dims. inverse = 1 rotates back (the backward). pos outside the table: BAD_SHAPE. */
+typedef struct {
+    int T, heads, d, R, ld, max_pos, inverse;
+    const int32_t *pos; const float *cos, *sin; float *x;
+} whale_rope;
+whale_status whale_rope_apply(whale_device *dev, const whale_rope *a);
+
+/* ---- causal GQA attention over packed sequences (training), spec/models.md 1.3 ----
+ * start [B+1]: sequence b owns rows start[b]..start[b+1). q, k, v, o row strides ldq, ldkv, ldo;
+ * head h of row t: q + t*ldq + h*d. scale = d^-1/2. lse [T, H] = log-sum-exp of the scaled
+ * scores, written for the backward (may be NULL). */
+typedef struct {
+    int T, B, H, K, d, ldq, ldkv, ldo; float scale;
+    const int32_t *start; const float *q, *k, *v; float *o, *lse;
+} whale_attention;
+whale_status whale_attention_forward(whale_device *dev, const whale_attention *a);
+/* dq, dk, dv are overwritten (=), with the strides of q, k, v. do_ has the stride of o. */
+typedef struct {
+    int T, B, H, K, d, ldq, ldkv, ldo; float scale;
+    const int32_t *start; const float *q, *k, *v, *o, *lse, *do_; float *dq, *dk, *dv;
+} whale_attention_grad;
+whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a);
+
+/* ---- attention over a paged cache (generation): prefill chunks and decode are one op ----
+ * The cache of one layer: kpages, vpages [pages, P, K*d]. Row t belongs to sequence seq[t] at
+ * position pos[t]; page_table [B, max_pages] maps position / P to a page. store writes the rows'
+ * keys (after norm and RoPE) and values to their pages; attend reads positions 0..pos[t].
+ * All rows of a call are stored before any is attended. Same bits as whale_attention_forward
+ * for the same row (both walk the keys in the same blocks of absolute position). */
+typedef struct {
+    int T, B, H, K, d, P, max_pages, ldq, ldkv, ldo; float scale;
+    const int32_t *seq, *pos, *page_table;
+    const float *q, *k, *v; float *kpages, *vpages; float *o;
+} whale_paged;
+whale_status whale_paged_store(whale_device *dev, const whale_paged *a);
+whale_status whale_paged_attend(whale_device *dev, const whale_paged *a);
+
+/* ---- SwiGLU: gu [T, 2I] holds gate then up of each row; y[t,i] = silu(gate) * up ---- */
+typedef struct { int T, I; const float *gu; float *y; } whale_swiglu;
+whale_status whale_swiglu_forward(whale_device *dev, const whale_swiglu *a);
+/* dgu [T, 2I] overwritten; may be gu */
+typedef struct { int T, I; const float *gu, *dy; float *dgu; } whale_swiglu_grad;
+whale_status whale_swiglu_backward(whale_device *dev, const whale_swiglu_grad *a);
+
+/* ---- cross entropy on a block of logits [T, V], spec/models.md 1.6, spec/rsft.md 2 ----
+ * nll[t] = logsumexp(z_t / tau) - z_t[y_t] / tau. If dz is not NULL:
+ * dz = weight[t] / tau * (softmax(z / tau) - onehot(y)), may be z. Columns >= V of a row are not read. */
+typedef struct {
+    int T, V, ldz; float tau; const int32_t *target; const float *weight; /* [T], already divided by N */
+    float *z, *dz; float *nll;
+} whale_xent;
+whale_status whale_xent_loss(whale_device *dev, const whale_xent *a);
+
+/* ---- optimizer ---- */
+/* host_out = sum of squares in double, in a fixed order */
+whale_status whale_sumsq(whale_device *dev, const float *x, size_t n, double *host_out);
+/* AdamW, decoupled decay, spec/rsft.md 3; g is scaled by clip first; bias corrections are c1 = 1-b1^t, c2 = 1-b2^t */
+typedef struct {
+    size_t n; float lr, b1, b2, eps, decay, clip; double c1, c2;
+    float *p, *m, *v; const float *g;
+} whale_adamw;
+whale_status whale_adamw_step(whale_device *dev, const whale_adamw *a);
+
+/* ---- sampling, spec/models.md 7: z/tau -> top_k (ties kept) -> top_p -> inverse CDF at u ----
+ * One row of logits a sample; the candidates are walked in ascending id. tau <= 1e-5 is greedy (first
+ * argmax). Ids >= valid are never sampled (padding rows). logp [T] is the log-probability under the FULL
+ * softmax of z/tau (what the trainer computes; equal to the behaviour when top_k and top_p are off);
+ * behaviour [T] is under the truncated distribution. u [T] in [0,1). */
+typedef struct {
+    int T, V, ldz, valid; const float *z;
+    const float *tau, *top_p; const int32_t *top_k; const double *u;  /* each [T]; host memory on every device */
+    int32_t *host_id; float *host_logp, *host_behaviour;
+} whale_sample;
+whale_status whale_sample_rows(whale_device *dev, const whale_sample *a);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

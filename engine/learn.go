@@ -1,0 +1,43 @@
+package engine
+
+import "context"
+
+// Sequence is one training row: ids, and which of them the model sampled.
+type Sequence struct {
+	IDs []int32
+	// Sampled spans [from, to) of IDs that the policy wrote, in order, disjoint. Only
+	// these are in the loss. Position 0 is never in a span: nothing predicts it.
+	Sampled []Span
+	// LogProbs of the sampled ids in order, as the policy reported them; for the check
+	// that policy and learner agree.
+	LogProbs []float32
+}
+
+// Span is a half-open range of positions.
+type Span struct{ From, To int }
+
+// Learner trains the weights that the policy generates with.
+type Learner interface {
+	// Update makes one optimizer step on the log-likelihood of the sampled ids of a
+	// mini-batch, averaged over all of them (spec/rsft.md section 2). Nothing sampled:
+	// nothing changes. A non-finite gradient changes nothing and is reported.
+	Update(ctx context.Context, batch []Sequence) (Update, error)
+	// Save writes weights and optimizer state to a folder and names the weights.
+	Save(ctx context.Context, dir string) (WeightsID, error)
+	// Load restores what Save wrote, bit for bit.
+	Load(ctx context.Context, dir string) error
+}
+
+// Update reports one optimizer step.
+type Update struct {
+	Tokens   int     // trained tokens
+	Forward  int     // tokens run through forward and backward
+	NLL      float64 // mean negative log-likelihood per trained token, before the step
+	GradNorm float64 // before clipping
+	Skipped  bool    // no trained token, or a non-finite gradient
+	// Drift is the mean |log-prob of learner - log-prob of policy| over the sampled ids;
+	// large at the first mini-batch of a step = a mask, position or cache fault.
+	Drift   float64
+	Seconds float64
+	Weights WeightsID
+}

@@ -127,12 +127,13 @@ whale_status whale_attention_backward(whale_device *dev, const whale_attention_g
 
 /* ---- attention over a paged cache (generation): prefill chunks and decode are one op ----
  * The cache of one layer: kpages, vpages [pages, P, K*d]. Row t belongs to sequence seq[t] at
- * position pos[t]; page_table [B, max_pages] maps position / P to a page. store writes the rows'
+ * position pos[t]; page_table [B, max_pages] maps position / P to a page; a page outside
+ * [0, pages) is WHALE_BAD_SHAPE. store writes the rows'
  * keys (after norm and RoPE) and values to their pages; attend reads positions 0..pos[t].
  * All rows of a call are stored before any is attended. Same bits as whale_attention_forward
  * for the same row (both walk the keys in the same blocks of absolute position). */
 typedef struct {
-    int T, B, H, K, d, P, max_pages, ldq, ldkv, ldo; float scale;
+    int T, B, H, K, d, P, pages, max_pages, ldq, ldkv, ldo; float scale;
     const int32_t *seq, *pos, *page_table;
     const float *q, *k, *v; float *kpages, *vpages; float *o;
 } whale_paged;

@@ -22,6 +22,7 @@ type Meta struct {
 	Hypothesis string      `json:"hypothesis,omitempty"` // one sentence: what should get better and why
 	Axis       string      `json:"axis,omitempty"`       // which lever it moves: context, tools, parsing, recovery, stopping
 	Proposer   string      `json:"proposer,omitempty"`
+	Edits      []string    `json:"edits,omitempty"` // names of the edits that made it from its parents, so that a proposer can learn from its own past
 	Cycle      int         `json:"cycle"`
 	Iteration  int         `json:"iteration"`
 }

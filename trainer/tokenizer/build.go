@@ -242,8 +242,7 @@ func (t *Tokenizer) spellVocab(vocab map[string]int32) error {
 }
 
 // buildModel makes the merge tables. Every byte must have a token, so that no
-// text is beyond the vocabulary; no merge may make an added token, so that
-// content cannot.
+// text is beyond the vocabulary and an unk_token has no work.
 func (t *Tokenizer) buildModel(m modelEntry) error {
 	switch {
 	case m.Type != "BPE":
@@ -263,6 +262,9 @@ func (t *Tokenizer) buildModel(m modelEntry) error {
 		if !ok {
 			return fmt.Errorf("no token for byte %d (%q): %w", b, r, ErrFormat)
 		}
+		if err := t.checkReachable(id); err != nil {
+			return err
+		}
 		t.model.single[b] = id
 	}
 	for rank, p := range m.Merges {
@@ -272,8 +274,8 @@ func (t *Tokenizer) buildModel(m modelEntry) error {
 		if !okLeft || !okRight || !ok {
 			return fmt.Errorf("merge %d of %q and %q: a part or the result is not in the vocab: %w", rank, p[0], p[1], ErrFormat)
 		}
-		if t.isAdded(id) {
-			return fmt.Errorf("merge %d makes the added token %q: %w", rank, p[0]+p[1], ErrUnsupported)
+		if err := t.checkReachable(id); err != nil {
+			return fmt.Errorf("merge %d: %w", rank, err)
 		}
 		if _, ok := t.model.merges[pair(left, right)]; ok {
 			return fmt.Errorf("merge %d of %q and %q appears twice: %w", rank, p[0], p[1], ErrFormat)
@@ -284,7 +286,7 @@ func (t *Tokenizer) buildModel(m modelEntry) error {
 	if m.IgnoreMerges {
 		t.model.whole = make(map[string]int32, len(m.Vocab))
 		for id, token := range t.spelled {
-			if token != "" && !t.isAdded(int32(id)) {
+			if token != "" && t.checkReachable(int32(id)) == nil {
 				t.model.whole[t.text[id]] = int32(id)
 			}
 		}
@@ -292,7 +294,14 @@ func (t *Tokenizer) buildModel(m modelEntry) error {
 	return nil
 }
 
-func (t *Tokenizer) isAdded(id int32) bool {
-	_, ok := t.ids[t.text[id]]
-	return ok && t.ids[t.text[id]] == id
+// checkReachable refuses a token that BPE would produce from content but that
+// is a control token, or an added token with other bytes than its spelling.
+func (t *Tokenizer) checkReachable(id int32) error {
+	if t.special[id] {
+		return fmt.Errorf("content can become the control token %q: %w", t.text[id], ErrUnsupported)
+	}
+	if raw, err := unspell(t.spelled[id]); err != nil || raw != t.text[id] {
+		return fmt.Errorf("added token %q is also the spelling of other bytes: %w", t.text[id], ErrUnsupported)
+	}
+	return nil
 }

@@ -137,7 +137,7 @@ func (t *Tokenizer) buildSteps(raw json.RawMessage) error {
 		case "Split":
 			pattern, ok := p.Pattern["Regex"]
 			if !ok || p.Behavior != "Isolated" || p.Invert {
-				return fmt.Errorf("Split with pattern %v, behavior %q, invert %v: %w", p.Pattern, p.Behavior, p.Invert, ErrUnsupported)
+				return fmt.Errorf("type Split with pattern %v, behavior %q, invert %v: %w", p.Pattern, p.Behavior, p.Invert, ErrUnsupported)
 			}
 			s, err := isolate(pattern)
 			if err != nil {
@@ -146,12 +146,12 @@ func (t *Tokenizer) buildSteps(raw json.RawMessage) error {
 			t.steps = append(t.steps, s)
 		case "Digits":
 			if !p.Individual {
-				return fmt.Errorf("Digits without individual_digits: %w", ErrUnsupported)
+				return fmt.Errorf("type Digits without individual_digits: %w", ErrUnsupported)
 			}
 			t.steps = append(t.steps, digits)
 		case "ByteLevel":
 			if p.AddPrefixSpace {
-				return fmt.Errorf("ByteLevel with add_prefix_space: %w", ErrUnsupported)
+				return fmt.Errorf("type ByteLevel with add_prefix_space: %w", ErrUnsupported)
 			}
 			if p.UseRegex != nil && !*p.UseRegex {
 				continue

@@ -1,9 +1,6 @@
 package tokenizer
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // byteRunes spells each byte as one printable rune: bytes 33-126, 161-172 and
 // 174-255 stand for themselves, the other 68 become U+0100 and up, in order.
@@ -24,16 +21,7 @@ var byteRunes, runeBytes = func() ([256]rune, map[rune]byte) {
 	return spell, back
 }()
 
-// spell writes raw bytes the way a vocab spells them.
-func spell(raw string) string {
-	var b strings.Builder
-	for i := range len(raw) {
-		b.WriteRune(byteRunes[raw[i]])
-	}
-	return b.String()
-}
-
-// unspell is the inverse of spell.
+// unspell returns the raw bytes that a vocab entry spells.
 func unspell(token string) (string, error) {
 	b := make([]byte, 0, len(token))
 	for _, r := range token {

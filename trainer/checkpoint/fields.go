@@ -66,7 +66,7 @@ func (f *fields) size(name string, fallback int) int {
 	return n
 }
 
-// ids reads one id or a list of them, each below vocab.
+// ids reads one id or a list of them, each below vocab; nil for none.
 func (f *fields) ids(name string, vocab int) []int32 {
 	raw, ok := f.raw[name]
 	if !ok || f.err != nil {
@@ -80,6 +80,9 @@ func (f *fields) ids(name string, vocab int) []int32 {
 		if f.get(name, &id) {
 			ids = []int32{id}
 		}
+	}
+	if len(ids) == 0 {
+		return nil
 	}
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {

@@ -1,0 +1,112 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+// WriteTable writes the end of a run as an aligned plain text of at most 80 columns,
+// as long as names and ids stay short. page is where the report lies; empty = nowhere.
+func WriteTable(w io.Writer, s Summary, page string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, seed %d, %s cycles, model %s on %s\n\n", oneLine(s.Domain), oneLine(s.Condition), s.Seed,
+		count(s.Cycles), oneLine(s.Model), oneLine(s.Device))
+	alignRows(&b, scoreRows(s))
+	b.WriteByte('\n')
+	alignRows(&b, [][]string{
+		{"rollouts", "weight " + count(s.Rollouts.Weight), "harness " + count(s.Rollouts.Harness), "test " + count(s.Rollouts.Test)},
+		{"tokens", "prompt " + compact(float64(s.Tokens.Prompt)), "cached " + compact(float64(s.Tokens.Cached)),
+			"sampled " + compact(float64(s.Tokens.Sampled)), "trained " + compact(float64(s.Tokens.Trained))},
+		{"seconds", "total " + seconds(s.Seconds.Total), "rollout " + seconds(s.Seconds.Rollout),
+			"train " + seconds(s.Seconds.Train), "propose " + seconds(s.Seconds.Propose)},
+		{"", "sandbox " + seconds(s.Seconds.Sandbox), "verify " + seconds(s.Seconds.Verify), "idle " + seconds(s.Seconds.Idle)},
+		{"shares", "coverage " + share(s.Coverage), "unparsed " + share(s.Unparsed)},
+	})
+	b.WriteByte('\n')
+	pairs := [][]string{{"weights", oneLine(string(s.WeightsID))}, {"harness", oneLine(string(s.HarnessID))}}
+	if s.Joules != nil {
+		pairs = append([][]string{{"joules", compact(*s.Joules)}}, pairs...)
+	}
+	if page != "" {
+		pairs = append(pairs, []string{"report", oneLine(page)})
+	}
+	alignRows(&b, pairs)
+	_, err := io.WriteString(w, b.String())
+	return engine.Fail(engine.AtArchive, "table", err)
+}
+
+// scoreRows are the three points of the test and below them their tags, one column each.
+func scoreRows(s Summary) [][]string {
+	t := s.Test
+	name := "test mean"
+	if k := kOf(s); k > 0 {
+		name = fmt.Sprintf("test mean@%d", k)
+	}
+	rows := [][]string{{name, "start", "best", "final", "tasks"}}
+	if t.Start.N+t.Best.N+t.Final.N == 0 {
+		return append(rows, []string{"  not measured"})
+	}
+	mean, low := []string{"  all"}, []string{"  95 %"}
+	for _, p := range []engine.Score{t.Start, t.Best, t.Final} {
+		if p.N == 0 {
+			mean, low = append(mean, missing), append(low, "")
+			continue
+		}
+		mean, low = append(mean, share(p.Mean)), append(low, fmt.Sprintf("[%s, %s]", share(p.Lo), share(p.Hi)))
+	}
+	rows = append(rows, append(mean, count(max(t.Start.N, t.Final.N))), low)
+	for _, tag := range tagNames(t) {
+		n := max(t.Start.ByTag[tag].N, t.Final.ByTag[tag].N)
+		rows = append(rows, []string{"  " + oneLine(tag), share(tagMean(t.Start, tag)), share(tagMean(t.Best, tag)),
+			share(tagMean(t.Final, tag)), count(n)})
+	}
+	if b := s.Baseline; b != nil {
+		rows = append(rows, []string{"  start, same tokens", share(b.Mean)}, []string{"", fmt.Sprintf("[%s, %s]", share(b.Lo), share(b.Hi))})
+	}
+	return rows
+}
+
+func tagNames(t Tests) []string {
+	seen := map[string]bool{}
+	var names []string
+	for _, s := range []engine.Score{t.Start, t.Best, t.Final} {
+		for tag := range s.ByTag {
+			if !seen[tag] {
+				seen[tag] = true
+				names = append(names, tag)
+			}
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
+// alignRows pads all columns but the last of a row to the widest cell.
+func alignRows(b *strings.Builder, rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			if i < len(row)-1 {
+				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += cell
+			if i < len(row)-1 {
+				line += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}

@@ -18,5 +18,8 @@
 //
 // Not covered: WordPiece, Unigram, byte fallback, BPE dropout, templates that
 // add BOS or EOS (package chat does that), hostile regular expressions in
-// tokenizer.json (they may take exponential time).
+// tokenizer.json (they may take exponential time). Character classes and NFC
+// are those of Unicode 15, and NFC breaks runs of more than 30 combining marks:
+// letters of later versions and such runs may be cut differently from the
+// reference library.
 package tokenizer

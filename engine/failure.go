@@ -41,6 +41,25 @@ func Fail(at Boundary, thing string, err error) error {
 	return &Failure{Boundary: at, Thing: thing, Err: err}
 }
 
+// wrap is Fail for an error that may already name its boundary.
+func (b Boundary) wrap(thing string, err error) error {
+	var f *Failure
+	if errors.As(err, &f) {
+		return err
+	}
+	return Fail(b, thing, err)
+}
+
+// guard calls foreign code; a panic in it becomes a failure at its boundary.
+func guard(at Boundary, thing string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Fail(at, thing, fmt.Errorf("panic: %v", p))
+		}
+	}()
+	return f()
+}
+
 // Errors while a session runs. A harness sees them as kit.ErrBudget, kit.ErrTool and
 // kit.ErrContext.
 var (

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrConfig: a setting is out of range or does not fit the others.
+var ErrConfig = errors.New("bad setting")
+
+// Config is everything that decides what a run does. The same Config, domain and model
+// give the same run. The last group is about the machine and changes no result.
+type Config struct {
+	// What is run. The engine copies these names into the run's record; the command
+	// resolves them.
+	Domain    string `json:"domain"`
+	Data      string `json:"data,omitempty"`     // folder with the domain's files; empty = embedded or generated
+	Model     string `json:"model"`              // "nano" or a folder in Hugging Face layout
+	Device    string `json:"device"`             // cpu or cuda, resolved; results are bit for bit on the CPU only
+	Proposer  string `json:"proposer,omitempty"` // builtin, or what else fills the candidates' slots
+	Condition string `json:"condition"`          // whale, weight-only, harness-only: see Conditions
+	Seed      uint64 `json:"seed"`               // all randomness of the run
+
+	// Schedule: how the budget of rollouts is spent.
+	Cycles     int `json:"cycles"`     // weight phases of the condition whale; 3-4 reach the plateau on lookup (spec/nano.md 7)
+	Steps      int `json:"steps"`      // E: update steps in a weight phase; 6 is where a phase's gain flattens (spec/nano.md 6)
+	Iterations int `json:"iterations"` // I: iterations in a harness phase; the first only evaluates the incoming harness
+	Candidates int `json:"candidates"` // M: harnesses proposed in each further iteration
+	// Rollouts is the budget of training and search together, the same for every
+	// condition; 0 = what Cycles of whale take. Test rollouts come on top.
+	Rollouts int `json:"rollouts"`
+
+	// Weight phase.
+	Prompts   int       `json:"prompts"` // training tasks per step; 32 suits the nano model, the paper has 256
+	Samples   int       `json:"samples"` // G: rollouts per training task
+	Batch     int       `json:"batch"`   // sequences per optimizer step
+	Optimizer Optimizer `json:"optimizer"`
+
+	// Harness phase.
+	SelectTasks   int `json:"select_tasks"`   // tasks of the select split that are used; 0 = all
+	SelectSamples int `json:"select_samples"` // rollouts per select task and harness; the paper has 1
+	// AcceptP is the largest p of the paired comparison at which a better candidate
+	// replaces the incumbent; 1 = any strict gain will do. A strict threshold blocks
+	// levers that help only together, so the default is 1 and the next phase measures
+	// the accepted harness again on fresh seeds.
+	AcceptP float64 `json:"accept_p"`
+	// Coverage is the share of rollouts that the host must not have lost for a candidate
+	// to be accepted.
+	Coverage float64 `json:"coverage"`
+
+	// Test, after the run.
+	TestTasks    int `json:"test_tasks"`    // tasks of the test split that are used; 0 = all
+	TestSamples  int `json:"test_samples"`  // k of mean@k at the start, the best and the final point; the paper has 8
+	CurveSamples int `json:"curve_samples"` // samples per test task at the points between, and per select task for choosing the best point
+
+	Sampling Sampling `json:"sampling"`
+
+	// Machine: no effect on results.
+	InFlight       int `json:"in_flight"`        // rollouts at once; the policy batches what is in flight
+	TokensInFlight int `json:"tokens_in_flight"` // assistant tokens that these may still write; 0 = no limit
+	Retries        int `json:"retries"`          // further attempts at a rollout that the host lost
+	SaveEvery      int `json:"save_every"`       // steps between saved weights; what a kill costs at most
+}
+
+// Optimizer is AdamW's setting (spec/rsft.md 3). It belongs to the learner and stands
+// here so that a run's record has it; the engine does not read it.
+type Optimizer struct {
+	Rate  float64 `json:"rate"` // constant; 5e-4 fits the nano model, the paper's 1e-7 a model of billions
+	Beta1 float64 `json:"beta1"`
+	Beta2 float64 `json:"beta2"`
+	Eps   float64 `json:"eps"`
+	Decay float64 `json:"decay"` // decoupled, on all parameters
+	Clip  float64 `json:"clip"`  // of the global gradient norm
+}
+
+// Defaults are the settings for the embedded nano model (spec/nano.md 7).
+func Defaults() Config {
+	return Config{
+		Model: "nano", Device: "cpu", Proposer: "builtin", Condition: "whale", Seed: 1,
+		// 3 proposing iterations a phase: with 2, half of the searches found only one of
+		// the two levers that two-hop questions need together (spec/nano.md 9.6).
+		Cycles: 4, Steps: 6, Iterations: 4, Candidates: 3,
+		Prompts: 32, Samples: 8, Batch: 64,
+		Optimizer:   Optimizer{Rate: 5e-4, Beta1: .9, Beta2: .999, Eps: 1e-8, Decay: .01, Clip: 1},
+		SelectTasks: 64, SelectSamples: 1, AcceptP: 1, Coverage: .9,
+		TestSamples: 8, CurveSamples: 2,
+		Sampling: Sampling{Temperature: 1, TopP: 1},
+		InFlight: 64, Retries: 2, SaveEvery: 1,
+	}
+}
+
+// Validate names the first setting that can't work, also against the domain's sizes.
+func (c Config) Validate(d *Domain) error {
+	positive := []struct {
+		name  string
+		value int
+	}{
+		{"cycles", c.Cycles}, {"steps", c.Steps}, {"candidates", c.Candidates}, {"prompts", c.Prompts},
+		{"samples", c.Samples}, {"batch", c.Batch}, {"select_samples", c.SelectSamples},
+		{"test_samples", c.TestSamples}, {"in_flight", c.InFlight}, {"save_every", c.SaveEvery},
+		{"tokens of the domain's budget", d.Budget.Tokens}, {"turns of the domain's budget", d.Budget.Turns},
+	}
+	for _, p := range positive {
+		if p.value < 1 {
+			return fmt.Errorf("%w: %s is %d, at least 1", ErrConfig, p.name, p.value)
+		}
+	}
+	for name, value := range map[string]int{"select_tasks": c.SelectTasks, "test_tasks": c.TestTasks,
+		"curve_samples": c.CurveSamples, "rollouts": c.Rollouts, "retries": c.Retries, "tokens_in_flight": c.TokensInFlight} {
+		if value < 0 {
+			return fmt.Errorf("%w: %s is negative", ErrConfig, name)
+		}
+	}
+	plan, ok := Conditions[c.Condition]
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: unknown condition %q; there are %s", ErrConfig, c.Condition, conditionNames())
+	case c.Iterations < 2:
+		return fmt.Errorf("%w: iterations is %d, at least 2: the first only evaluates the incoming harness", ErrConfig, c.Iterations)
+	case plan.has(WeightKind) && len(d.Train) < c.Prompts:
+		return fmt.Errorf("%w: prompts is %d, but the domain has %d training tasks", ErrConfig, c.Prompts, len(d.Train))
+	case plan.has(HarnessKind) && len(d.Select) == 0:
+		return fmt.Errorf("%w: the domain has no select tasks", ErrConfig)
+	case c.AcceptP <= 0 || c.AcceptP > 1:
+		return fmt.Errorf("%w: accept_p is %v, above 0 and at most 1", ErrConfig, c.AcceptP)
+	case c.Coverage < 0 || c.Coverage > 1:
+		return fmt.Errorf("%w: coverage is %v, from 0 to 1", ErrConfig, c.Coverage)
+	case c.Sampling.Temperature <= 0 || c.Sampling.TopP <= 0 || c.Sampling.TopP > 1 || c.Sampling.TopK < 0:
+		return fmt.Errorf("%w: sampling wants temperature > 0, top_p in (0,1], top_k >= 0", ErrConfig)
+	}
+	if _, ok := c.next(State{}, d); !ok {
+		return fmt.Errorf("%w: rollouts is %d, not enough for one step of %s", ErrConfig, c.Rollouts, c.Condition)
+	}
+	return nil
+}
+
+// Same returns the first difference between two settings that changes results.
+func (c Config) Same(o Config) error {
+	a, b := c.identity(), o.identity()
+	for _, key := range sortedKeys(b) {
+		if string(a[key]) != string(b[key]) {
+			return fmt.Errorf("%w: %s was %s, now %s", ErrConfig, key, a[key], b[key])
+		}
+	}
+	return nil
+}
+
+// identity is the config by field, without what only concerns the machine.
+func (c Config) identity() map[string]json.RawMessage {
+	c.InFlight, c.TokensInFlight, c.Retries, c.SaveEvery, c.Data = 0, 0, 0, 0, ""
+	text, err := json.Marshal(c)
+	fields := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		panic("engine: a Config is always valid JSON: " + err.Error()) // a mistake of ours
+	}
+	return fields
+}

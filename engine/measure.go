@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+)
+
+// measurement is one evaluation of a point of the curve.
+type measurement struct {
+	point   int // index in State.Points
+	split   Split
+	samples int
+}
+
+// measure evaluates the curve, after the run and once: first every point on the select
+// split with fresh seeds, which chooses the best point, then on the test split, with
+// TestSamples at the start, the best and the final point and CurveSamples elsewhere.
+// Points with the same weights and harness are one. No result of it goes back into the
+// run.
+func (r *run) measure(ctx context.Context) error {
+	total := 0
+	for {
+		list := r.measurements()
+		total = max(total, len(list))
+		var next *measurement
+		for i := range list {
+			if r.state.score(list[i].point, list[i].split) == nil {
+				next = &list[i]
+				r.meter.now.Point, r.meter.now.Points = i+1, total
+				break
+			}
+		}
+		if next == nil {
+			return r.useWeights(ctx, r.state.Saved, r.state.Weights)
+		}
+		r.meter.now.Stage, r.meter.now.Unit = StageMeasure, Unit{}
+		if err := r.measureOne(ctx, *next); err != nil {
+			return err
+		}
+	}
+}
+
+// measurements lists what the run's end asks for. The test split comes in once all
+// select scores are known.
+func (r *run) measurements() []measurement {
+	var list []measurement
+	s := &r.state
+	if r.Config.CurveSamples > 0 && len(r.Parts.Domain.Select) > 0 {
+		for i := range s.Points {
+			if s.same(i) == i {
+				list = append(list, measurement{i, Select, r.Config.CurveSamples})
+			}
+		}
+	}
+	for _, m := range list {
+		if s.score(m.point, Select) == nil {
+			return list
+		}
+	}
+	if len(r.Parts.Domain.Test) == 0 {
+		return list
+	}
+	heads := map[int]bool{0: true, s.same(s.Best()): true, s.same(len(s.Points) - 1): true}
+	for i := range s.Points {
+		switch {
+		case s.same(i) != i:
+		case heads[i]:
+			list = append(list, measurement{i, Test, r.Config.TestSamples})
+		case r.Config.CurveSamples > 0:
+			list = append(list, measurement{i, Test, r.Config.CurveSamples})
+		}
+	}
+	return list
+}
+
+func (r *run) measureTasks(s Split) []Task {
+	all, most := r.Parts.Domain.Tasks(s), r.Config.TestTasks
+	if s == Select {
+		most = r.Config.SelectTasks
+	}
+	return all[:limited(all, most)]
+}
+
+func (r *run) measureOne(ctx context.Context, m measurement) error {
+	p := r.state.Points[m.point]
+	if err := r.useWeights(ctx, p.Saved, p.Weights); err != nil {
+		return err
+	}
+	program, err := r.Program(ctx, p.Harness)
+	if err != nil {
+		return err
+	}
+	tasks := r.measureTasks(m.split)
+	ts, spending, err := r.Rollouts(ctx, r.Jobs(p.Harness, program, tasks, m.samples, "measure/"+string(m.split)))
+	if err != nil {
+		return err
+	}
+	rec := Record{Kind: MeasureRecord, Weights: r.state.Weights, Saved: r.state.Saved, Harness: r.state.Harness,
+		Spent: len(ts), File: measureFile(m.point, m.split), Spending: spending,
+		Measure: &Measure{Point: m.point, Split: m.split, Score: NewScore(tasks, ts)}}
+	if err := r.Parts.Store.PutTrajectories(rec.File, ts); err != nil {
+		return AtArchive.wrap(rec.File, err)
+	}
+	return r.commit(rec)
+}
+
+func measureFile(point int, s Split) string { return fmt.Sprintf("point-%02d-%s", point, s) }
+
+// measureRollouts estimates what measuring will take, for the time left.
+func (r *run) measureRollouts() int {
+	plan := Conditions[r.Config.Condition]
+	per := r.Config.Steps * r.Config.Prompts * r.Config.Samples
+	if !plan.has(WeightKind) {
+		per = r.Config.cost(Unit{Phase: HarnessKind, Index: 2}, r.Parts.Domain) * (r.Config.Iterations - 1)
+	}
+	points := r.meter.now.Budget/max(1, per) + 1
+	if plan.Capped {
+		points = 2 * r.Config.Cycles
+	}
+	selects, tests := len(r.measureTasks(Select)), len(r.measureTasks(Test))
+	heads := min(3, points)
+	return points*r.Config.CurveSamples*selects + heads*r.Config.TestSamples*tests + (points-heads)*r.Config.CurveSamples*tests
+}
+
+// same is the first point with the same weights and harness.
+func (s *State) same(i int) int {
+	for j := range i {
+		if s.Points[j].Saved == s.Points[i].Saved && s.Points[j].Harness == s.Points[i].Harness {
+			return j
+		}
+	}
+	return i
+}
+
+// score is what was measured at a point; nil = nothing yet.
+func (s *State) score(point int, split Split) *Score {
+	for i := range s.Measured {
+		if m := &s.Measured[i]; m.Split == split && m.Point == s.same(point) {
+			return &m.Score
+		}
+	}
+	return nil
+}
+
+// Best is the point with the highest select score, the later one on a tie; the final one
+// when none was measured. The test split has no say in it.
+func (s *State) Best() int {
+	best := len(s.Points) - 1
+	for i := best - 1; i >= 0; i-- {
+		a, b := s.score(i, Select), s.score(best, Select)
+		if a != nil && b != nil && a.Mean > b.Mean {
+			best = i
+		}
+	}
+	return best
+}

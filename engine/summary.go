@@ -1,0 +1,105 @@
+package engine
+
+// Summary is a run's result, summary.json in its folder. Means are in [0,1].
+type Summary struct {
+	Domain    string `json:"domain"`
+	Condition string `json:"condition"`
+	Seed      uint64 `json:"seed"`
+	Cycles    int    `json:"cycles"` // begun
+	Model     string `json:"model"`
+	Device    string `json:"device"`
+	Test      struct {
+		Start Interval `json:"start"`
+		Best  Interval `json:"best"` // at the point that the select split chose
+		Final Interval `json:"final"`
+	} `json:"test"`
+	// BaselineSameTokens: the start's weights and harness, voting with as many sampled
+	// tokens per task as the final point needs.
+	BaselineSameTokens Interval       `json:"baseline_same_tokens"`
+	Rollouts           Spent          `json:"rollouts"`
+	Tokens             SummaryTokens  `json:"tokens"`
+	Seconds            SummarySeconds `json:"seconds"`
+	Joules             *float64       `json:"joules"`   // null = not measured
+	Coverage           float64        `json:"coverage"` // of the final test score
+	Unparsed           float64        `json:"unparsed"`
+	WeightsID          WeightsID      `json:"weights_id"`
+	HarnessID          HarnessID      `json:"harness_id"`
+}
+
+// Interval is a mean over n tasks with its 95 % interval.
+type Interval struct {
+	Mean float64 `json:"mean"`
+	Lo   float64 `json:"lo"`
+	Hi   float64 `json:"hi"`
+	N    int     `json:"n"`
+}
+
+// SummaryTokens are counts over the whole run.
+type SummaryTokens struct {
+	Prompt  int `json:"prompt"`
+	Cached  int `json:"cached"`
+	Sampled int `json:"sampled"`
+	Trained int `json:"trained"`
+}
+
+// SummarySeconds are times over the whole run, all processes that worked on it together.
+// Total, Rollout, Train and Propose are by the clock; Sandbox and Verify are sums over
+// rollouts, which overlap. Idle is the part of Total in none of the four.
+type SummarySeconds struct {
+	Total   float64 `json:"total"`
+	Rollout float64 `json:"rollout"`
+	Sandbox float64 `json:"sandbox"`
+	Train   float64 `json:"train"`
+	Propose float64 `json:"propose"`
+	Verify  float64 `json:"verify"`
+	Idle    float64 `json:"idle"`
+}
+
+// CurvePoint is one point of accuracy against rollouts spent.
+type CurvePoint struct {
+	Point
+	Select *Score // nil = not measured
+	Test   *Score
+	Best   bool
+}
+
+// Curve is the accuracy of the start and after every phase.
+func (s *State) Curve() []CurvePoint {
+	curve := make([]CurvePoint, len(s.Points))
+	for i, p := range s.Points {
+		curve[i] = CurvePoint{Point: p, Select: s.score(i, Select), Test: s.score(i, Test), Best: i == s.Best()}
+	}
+	return curve
+}
+
+// finish writes the summary.
+func (r *run) finish() (*Summary, error) {
+	s := &r.state
+	c := r.Config
+	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device,
+		Cycles: s.Points[len(s.Points)-1].Cycle, Rollouts: s.Spent, WeightsID: s.Weights, HarnessID: s.Harness}
+	last := len(s.Points) - 1
+	if final := s.score(last, Test); final != nil {
+		out.Test.Start, out.Test.Best, out.Test.Final = s.score(0, Test).interval(), s.score(s.Best(), Test).interval(), final.interval()
+		out.Coverage, out.Unparsed = final.Coverage, final.Unparsed
+		start, err := r.Archived(measureFile(0, Test), s.Points[0].Harness)
+		if err != nil {
+			return nil, err
+		}
+		baseline := SameTokens(r.measureTasks(Test), start, final.Tokens)
+		out.BaselineSameTokens = baseline.interval()
+	}
+	cost := s.Total.Cost
+	out.Tokens = SummaryTokens{Prompt: cost.Prompt, Cached: cost.Cached, Sampled: cost.Sampled, Trained: cost.Trained}
+	out.Seconds = SummarySeconds{Total: s.Total.Wall, Rollout: s.Total.Rollouts, Sandbox: cost.SandboxSeconds,
+		Train: cost.TrainSeconds, Propose: cost.ProposeSeconds, Verify: cost.VerifySeconds}
+	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
+	if err := r.Parts.Store.PutSummary(out); err != nil {
+		return nil, AtArchive.wrap("summary", err)
+	}
+	r.meter.now.Stage = StageDone
+	r.meter.tell()
+	return out, nil
+}
+
+func (s *Score) interval() Interval { return Interval{Mean: s.Mean, Lo: s.Lo, Hi: s.Hi, N: s.N} }

@@ -1,0 +1,120 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/trainer/chat"
+)
+
+// Policy is the engine.Policy of a Trainer. Its calls may come from any number of
+// goroutines; they are batched.
+type Policy struct {
+	t *Trainer
+	g *generator
+}
+
+func newPolicy(t *Trainer, o Options) (*Policy, error) {
+	g := &generator{t: t, rows: o.StepTokens, valid: t.tokens.Size(), stop: t.chat.Stops(), ended: make(chan struct{})}
+	g.work = sync.NewCond(&g.mu)
+	var err error
+	if g.scratch, err = newScratch(t.model, g.rows); err != nil {
+		return nil, err
+	}
+	if g.cache, err = newCache(t.model, o.CacheTokens); err != nil {
+		g.scratch.free()
+		return nil, err
+	}
+	g.cache.off = o.NoPrefixSharing
+	go g.loop()
+	return &Policy{t: t, g: g}, nil
+}
+
+func (p *Policy) close() {
+	p.g.close()
+	p.g.scratch.free()
+	p.g.cache.memory.Free()
+}
+
+// Encode renders a conversation with the model's chat format, generation prompt included.
+// Sampled ids enter unchanged.
+func (p *Policy) Encode(turns []engine.Turn) ([]int32, error) {
+	messages := make([]chat.Message, len(turns))
+	for i, turn := range turns {
+		messages[i] = chat.Message{Role: turn.Role, Content: turn.Content, Sampled: turn.Sampled}
+	}
+	ids, err := p.t.chat.Render(messages)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "encode", fmt.Errorf("%w: %w", engine.ErrContext, err))
+	}
+	return ids, nil
+}
+
+// Weights names the weights in use.
+func (p *Policy) Weights() engine.WeightsID {
+	p.t.mu.Lock()
+	defer p.t.mu.Unlock()
+	id, err := p.t.model.WeightsID()
+	if err != nil {
+		return "" // the device is lost; the next call says so
+	}
+	return id
+}
+
+// Generate samples one completion: temperature, top-k, top-p, then the inverse of the
+// cumulative distribution at uniform(seed, position) (spec/models.md section 7). A
+// temperature of at most 1e-5 is greedy, TopK 0 and TopP 0 or 1 are off. Ids that the
+// tokenizer does not have are never sampled. The call ends at a stop id, after MaxTokens,
+// or at the end of the context. A prompt that leaves no room or holds foreign ids is
+// engine.ErrContext; MaxTokens below 1 is engine.ErrBudget. When ctx ends, so does the
+// call, and its cache pages are free for others.
+func (p *Policy) Generate(ctx context.Context, r engine.Request) (engine.Completion, error) {
+	if err := p.check(&r); err != nil {
+		return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", err)
+	}
+	s := newSequence(r, p.t.model.context)
+	if err := p.g.enqueue(s); err != nil {
+		return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", err)
+	}
+	select {
+	case <-ctx.Done():
+		s.gone.Store(true)
+		return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", ctx.Err())
+	case done := <-s.reply:
+		if done.err != nil {
+			return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", done.err)
+		}
+		done.completion.Text = p.t.chat.Text(done.completion.Sampled)
+		return done.completion, nil
+	}
+}
+
+// check refuses what can't be generated and turns "off" into one spelling.
+func (p *Policy) check(r *engine.Request) error {
+	context, vocab := p.t.model.context, p.t.model.Config.Vocab
+	capacity := p.g.cache.count * pageTokens
+	switch {
+	case len(r.Prompt) == 0:
+		return fmt.Errorf("empty prompt: %w", engine.ErrContext)
+	case len(r.Prompt) >= context:
+		return fmt.Errorf("prompt of %d ids, the model's context is %d: %w", len(r.Prompt), context, engine.ErrContext)
+	case r.MaxTokens < 1:
+		return fmt.Errorf("%d tokens asked for: %w", r.MaxTokens, engine.ErrBudget)
+	case min(len(r.Prompt)+r.MaxTokens, context) > capacity-pageTokens:
+		return fmt.Errorf("prompt of %d ids and %d more do not fit the cache of %d: %w", len(r.Prompt), r.MaxTokens, capacity, engine.ErrContext)
+	case !(r.Sampling.Temperature >= 0) || math.IsInf(r.Sampling.Temperature, 0) || math.IsNaN(r.Sampling.TopP):
+		return fmt.Errorf("temperature %v and top-p %v", r.Sampling.Temperature, r.Sampling.TopP)
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("id %d at position %d is outside the vocabulary of %d: %w", id, i, vocab, engine.ErrContext)
+		}
+	}
+	if r.Sampling.TopP <= 0 {
+		r.Sampling.TopP = 1
+	}
+	return nil
+}

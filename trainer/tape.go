@@ -1,0 +1,116 @@
+package trainer
+
+import (
+	"errors"
+
+	"github.com/seed-7c27e6b8/whale/cuda"
+)
+
+// tape holds the activations of one micro-batch between forward and backward, and the
+// buffers of the backward. It is reused; each micro-batch overwrites it. Widths: D hidden,
+// Q = H*d, W = (H+2K)*d, I intermediate, V vocabulary; T is the capacity in rows.
+type tape struct {
+	capacity int // T
+	block    int // rows of the head that are evaluated at once
+
+	ids, pos, start, pick, target cuda.Ints // start has T+1, the others T
+	weight, nll                   cuda.Floats
+
+	layers []layerTape
+	x      cuda.Floats // [T, D] residual after the last layer
+
+	picked, pickedRStd cuda.Floats // [T, D] gathered rows of x, [T]
+	pickedNorm         cuda.Floats // [T, D]
+	logits             cuda.Floats // [block, V], then their gradient
+
+	dx, dNorm    cuda.Floats // [T, D] gradient of the residual; of a norm's output
+	dOut         cuda.Floats // [T, Q]
+	dQKV         cuda.Floats // [T, W]
+	dAct         cuda.Floats // [T, I]
+	memory       cuda.Floats // owns every view above
+	integerOwner []cuda.Ints
+}
+
+// layerTape is what the backward of one layer needs.
+type layerTape struct {
+	x, norm1, rstd1 cuda.Floats // [T, D], [T, D], [T]
+	raw             cuda.Floats // [T, W] projections before QK norm; empty without QK norm
+	rstdQ, rstdK    cuda.Floats // [T*H], [T*K]
+	qkv             cuda.Floats // [T, W] after norm and RoPE (values: see mixer)
+	out, lse        cuda.Floats // [T, Q], [T, H]
+	mid             cuda.Floats // [T, D] residual between mixer and MLP
+	norm2, rstd2    cuda.Floats
+	gateUp, act     cuda.Floats // [T, 2I] (the backward overwrites it), [T, I]
+}
+
+// headBlock bounds the logits that exist at once, in floats.
+const headBlock = 1 << 19
+
+func newTape(m *Model, capacity int) (*tape, error) {
+	c := m.Config
+	T, D, I := capacity, c.Hidden, c.Intermediate
+	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
+	t := &tape{capacity: T, block: min(T, max(16, headBlock/c.Vocab)), layers: make([]layerTape, len(c.Layers))}
+	var a arena
+	for i := range t.layers {
+		l := &t.layers[i]
+		a.want(&l.x, T*D)
+		a.want(&l.norm1, T*D)
+		a.want(&l.rstd1, T)
+		if c.QKNorm {
+			a.want(&l.raw, T*W)
+			a.want(&l.rstdQ, T*c.Heads)
+			a.want(&l.rstdK, T*c.KVHeads)
+		}
+		a.want(&l.qkv, T*W)
+		a.want(&l.out, T*Q)
+		a.want(&l.lse, T*c.Heads)
+		a.want(&l.mid, T*D)
+		a.want(&l.norm2, T*D)
+		a.want(&l.rstd2, T)
+		a.want(&l.gateUp, T*2*I)
+		a.want(&l.act, T*I)
+	}
+	for _, view := range []*cuda.Floats{&t.x, &t.picked, &t.pickedNorm, &t.dx, &t.dNorm} {
+		a.want(view, T*D)
+	}
+	for _, view := range []*cuda.Floats{&t.weight, &t.nll, &t.pickedRStd} {
+		a.want(view, T)
+	}
+	a.want(&t.logits, t.block*c.Vocab)
+	a.want(&t.dOut, T*Q)
+	a.want(&t.dQKV, T*W)
+	a.want(&t.dAct, T*I)
+	var err error
+	t.memory, err = a.reserve(m.dev)
+	for _, view := range []*cuda.Ints{&t.ids, &t.pos, &t.start, &t.pick, &t.target} {
+		ints, e := m.dev.Ints(T + 1)
+		err = errors.Join(err, e)
+		*view = ints
+		t.integerOwner = append(t.integerOwner, ints)
+	}
+	if err != nil {
+		t.free()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *tape) free() {
+	t.memory.Free()
+	for _, ints := range t.integerOwner {
+		ints.Free()
+	}
+}
+
+// upload brings a micro-batch to the device; scale multiplies the weights.
+func (t *tape) upload(b *micro, scale float64) error {
+	weight := make([]float32, len(b.weight))
+	for i, w := range b.weight {
+		weight[i] = float32(float64(w) * scale)
+	}
+	return first(
+		t.ids.Upload(b.ids), t.pos.Upload(b.pos), t.start.Upload(b.start),
+		t.pick.Upload(b.pick), t.target.Upload(b.target), t.weight.Upload(weight),
+	)
+}

@@ -1,0 +1,247 @@
+package trainer
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"github.com/seed-7c27e6b8/whale/cuda"
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/trainer/chat"
+	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
+	"github.com/seed-7c27e6b8/whale/trainer/tokenizer"
+)
+
+// Options are the settings of a Trainer. A zero field takes its default.
+type Options struct {
+	Adam        AdamW   // DefaultAdamW
+	Temperature float64 // the log-likelihood is that of softmax(logits / temperature); 1
+	Context     int     // longest sequence, at most the model's own, which is the default
+	MicroTokens int     // input ids of one micro-batch, 4096: bounds the activations
+	StepTokens  int     // rows of one generation step, 512: bounds its latency and buffers
+	CacheTokens int     // room for keys and values; see cacheTokens
+	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
+	NoPrefixSharing bool
+}
+
+func (o *Options) defaults(m *Model) {
+	if o.Adam == (AdamW{}) {
+		o.Adam = DefaultAdamW()
+	}
+	if o.Temperature == 0 {
+		o.Temperature = 1
+	}
+	if o.MicroTokens <= 0 {
+		o.MicroTokens = 4096
+	}
+	if o.StepTokens <= 0 {
+		o.StepTokens = 512
+	}
+	if o.CacheTokens <= 0 {
+		o.CacheTokens = cacheTokens(m) + 2*pageTokens
+	}
+}
+
+// Trainer is one model on one device with everything that is done with it. Generation and
+// updates take turns at the device; it may be used from many goroutines.
+type Trainer struct {
+	tokens *tokenizer.Tokenizer
+	chat   *chat.ChatML
+	files  []file // what is copied through when the model is saved
+
+	adam        AdamW
+	temperature float32
+	microTokens int
+
+	mu    sync.Mutex // holds the device and everything below
+	model *Model
+	opt   *optimizer // nil until the first step
+	tape  *tape      // nil until the first step
+	count Counters
+
+	policy  *Policy
+	learner *Learner
+}
+
+// file is one file of the model's folder that is neither weights nor config.
+type file struct {
+	name string
+	data []byte
+}
+
+// carried are the files that Save copies through unchanged.
+var carried = []string{tokenizerFile, "tokenizer_config.json", "special_tokens_map.json",
+	"chat_template.jinja", checkpoint.GenerationFile}
+
+const tokenizerFile = "tokenizer.json"
+
+// OpenDir opens the model folder at path, see Open.
+func OpenDir(path string, dev *cuda.Device, o Options) (*Trainer, error) {
+	t, err := Open(os.DirFS(path), dev, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Open loads a model folder in Hugging Face layout: config.json, model.safetensors (or
+// shards), tokenizer.json. The device stays the caller's, who closes it after the Trainer.
+func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
+	c, err := checkpoint.Open(fsys)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	defer c.Close()
+	config, err := c.Config()
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	var files []file
+	for _, name := range carried {
+		if data, err := c.ReadFile(name); err == nil {
+			files = append(files, file{name, data})
+		} else if name == tokenizerFile {
+			return nil, engine.Fail(engine.AtPolicy, "model", err)
+		}
+	}
+	tokens, err := tokenizer.Read(bytes.NewReader(files[0].data))
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
+	}
+	t, err := build(config, tokens, files, dev, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.model.load(c); err != nil {
+		t.Close()
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	return t, nil
+}
+
+// New makes a model whose weights are all zero; fill them with InitMimetic or InitNormal.
+func New(config checkpoint.Config, tokens *tokenizer.Tokenizer, dev *cuda.Device, o Options) (*Trainer, error) {
+	var text bytes.Buffer
+	if err := tokens.Write(&text); err != nil {
+		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
+	}
+	return build(config, tokens, []file{{tokenizerFile, text.Bytes()}}, dev, o)
+}
+
+func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, files []file, dev *cuda.Device, o Options) (*Trainer, error) {
+	model, err := newModel(config, dev, o.Context)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	o.defaults(model)
+	t := &Trainer{tokens: tokens, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
+	t.learner = &Learner{t}
+	if err = t.check(o); err == nil {
+		t.chat, err = chat.New(tokens, config.EOS)
+	}
+	if err == nil {
+		t.policy, err = newPolicy(t, o)
+	}
+	if err != nil {
+		model.free()
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	return t, nil
+}
+
+func (t *Trainer) check(o Options) error {
+	if t.tokens.Size() > t.model.Config.Vocab {
+		return fmt.Errorf("tokenizer has %d ids, the model %d: %w", t.tokens.Size(), t.model.Config.Vocab, checkpoint.ErrFormat)
+	}
+	if !(o.Temperature > 0) {
+		return fmt.Errorf("training temperature %v", o.Temperature)
+	}
+	return o.Adam.check()
+}
+
+// Close ends generation (calls in progress fail) and frees the device's memory, not the device.
+func (t *Trainer) Close() {
+	t.policy.close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.opt != nil {
+		t.opt.free()
+	}
+	if t.tape != nil {
+		t.tape.free()
+	}
+	t.model.free()
+}
+
+// Policy is what generates with these weights.
+func (t *Trainer) Policy() *Policy { return t.policy }
+
+// Learner is what updates these weights.
+func (t *Trainer) Learner() *Learner { return t.learner }
+
+// Config is the shape of the model.
+func (t *Trainer) Config() checkpoint.Config { return t.model.Config }
+
+// Chat is the model's chat format.
+func (t *Trainer) Chat() *chat.ChatML { return t.chat }
+
+// Tokenizer is the model's tokenizer.
+func (t *Trainer) Tokenizer() *tokenizer.Tokenizer { return t.tokens }
+
+// Counters returns what was done so far.
+func (t *Trainer) Counters() Counters {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
+
+// InitMimetic replaces the weights by those of spec/nano.md section 2 and forgets the
+// optimizer's state. The same seed gives the same weights.
+func (t *Trainer) InitMimetic(seed uint64) error {
+	return t.reinit(func(m *Model) ([]float32, error) { return m.mimetic(seed) })
+}
+
+// InitNormal replaces the weights by N(0, std), norm weights by N(1, std), and forgets the
+// optimizer's state.
+func (t *Trainer) InitNormal(seed uint64, std float64) error {
+	return t.reinit(func(m *Model) ([]float32, error) { return m.gaussian(seed, std), nil })
+}
+
+func (t *Trainer) reinit(draw func(*Model) ([]float32, error)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	host, err := draw(t.model)
+	if err != nil {
+		return engine.Fail(engine.AtPolicy, "model", err)
+	}
+	t.forget()
+	return engine.Fail(engine.AtDevice, t.model.dev.Kind(), t.model.upload(host))
+}
+
+// forget drops moments and step counter, as a fresh optimizer has none.
+func (t *Trainer) forget() {
+	if t.opt != nil {
+		t.opt.free()
+		t.opt = nil
+	}
+}
+
+// ResetOptimizer starts the next step with fresh moments, as between stages of pretraining.
+func (t *Trainer) ResetOptimizer() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forget()
+}
+
+// SetAdam changes the settings of the optimizer; moments stay.
+func (t *Trainer) SetAdam(a AdamW) error {
+	if err := a.check(); err != nil {
+		return engine.Fail(engine.AtPolicy, "optimizer", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.adam = a
+	return nil
+}

@@ -1,0 +1,31 @@
+// Package sandbox runs candidate harnesses: Go source that nobody has looked at, written
+// by a language model. It implements engine.Sandbox.
+//
+//	box, err := sandbox.Open(ctx, sandbox.Config{})
+//	program, err := box.Load(ctx, engine.NewHarness(source, engine.Meta{}))
+//	use, err := program.Run(ctx, start, host)
+//
+// A source is checked (package vet), interpreted by yaegi inside WebAssembly (package
+// guest), in worker processes (package worker); every run starts from the same snapshot
+// of the loaded source (package fork), so nothing passes from one rollout to the next. The
+// host's methods are called in this process.
+//
+// main must call WorkerMain before anything else, and so must TestMain of every test that
+// opens a sandbox: workers are this binary, started again.
+//
+// # What is covered
+//
+// Files, network, environment, clock, processes, other sessions' memory: the guest has no
+// way to name them. Time, memory, stack, host calls and bytes sent have limits that end
+// the run as *engine.LimitError. What can't be interrupted is killed with its worker; runs
+// that were on the same worker come back as a fault of the host (*engine.Failure) and may
+// be tried again.
+//
+// # What is not covered
+//
+// A hole in wazero's compiler would give a guest the rights of a worker process, which has
+// no descriptors but its socket and can gain no privileges, but is not yet held by seccomp
+// or Landlock. Guest and host share caches and cores: timing between rollouts is not
+// hidden. What a harness does with the engine's answers (wasting its budget, say) is the
+// engine's to judge. Linux only.
+package sandbox

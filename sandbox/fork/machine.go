@@ -1,0 +1,195 @@
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"golang.org/x/sys/unix"
+)
+
+// Config says how a machine works.
+type Config struct {
+	// CacheDir keeps compiled code between processes; empty = compile every time.
+	CacheDir string
+	// MaxMemory is the most linear memory of an instance, in bytes, a multiple of 64 KiB.
+	MaxMemory int
+	// Copying makes instances by copying whole memories, as if the kernel had neither
+	// memfd nor pagemap.
+	Copying bool
+}
+
+// Machine holds the compiled guest and the image of its start. Its methods may be called
+// from several goroutines; an Instance belongs to one at a time.
+type Machine struct {
+	runtime   wazero.Runtime
+	cache     wazero.CompilationCache
+	compiled  wazero.CompiledModule
+	data      []Segment
+	globals   int
+	config    Config
+	pagemap   int // descriptor of /proc/self/pagemap, or -1
+	base      *Image
+	fallbacks []string
+}
+
+// Open compiles a guest, or finds it in the cache, and starts it once.
+func Open(ctx context.Context, guest []byte, config Config) (*Machine, error) {
+	rewritten, err := Rewrite(guest)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{data: rewritten.Data, globals: rewritten.Globals, config: config, pagemap: -1}
+	m.openKernel()
+	if err := m.compile(ctx, rewritten.Wasm); err != nil {
+		return nil, errors.Join(err, m.Close(ctx))
+	}
+	if err := bind(ctx, m.runtime, m.compiled); err != nil {
+		return nil, errors.Join(err, m.Close(ctx))
+	}
+	if err := m.start(ctx); err != nil {
+		return nil, errors.Join(err, m.Close(ctx))
+	}
+	return m, nil
+}
+
+// openKernel finds out what the kernel offers; what is missing becomes a fallback.
+func (m *Machine) openKernel() {
+	if os.Getpagesize() != pageSize {
+		m.config.Copying = true
+		m.fallbacks = append(m.fallbacks, fmt.Sprintf("pages of %d bytes: memories are copied", os.Getpagesize()))
+		return
+	}
+	if fd, err := unix.MemfdCreate("whale-probe", unix.MFD_CLOEXEC); err != nil {
+		m.config.Copying = true
+		m.fallbacks = append(m.fallbacks, "no memfd: memories are copied")
+		return
+	} else if err := unix.Close(fd); err != nil {
+		m.fallbacks = append(m.fallbacks, "close: "+err.Error())
+	}
+	fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		m.fallbacks = append(m.fallbacks, "no pagemap: a reset copies the whole memory")
+		return
+	}
+	m.pagemap = fd
+}
+
+// compile tries the cache, then a fresh cache, then no cache.
+func (m *Machine) compile(ctx context.Context, wasm []byte) error {
+	settings := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false).
+		WithMemoryLimitPages(uint32(m.config.MaxMemory >> 16))
+	try := func(cache wazero.CompilationCache) (err error) {
+		c := settings
+		if cache != nil {
+			c = c.WithCompilationCache(cache)
+		}
+		m.cache = cache
+		m.runtime = wazero.NewRuntimeWithConfig(ctx, c)
+		m.compiled, err = m.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, 2), wasm)
+		return err
+	}
+	if m.config.CacheDir == "" {
+		m.fallbacks = append(m.fallbacks, "no compilation cache")
+		return try(nil)
+	}
+	for range 2 {
+		cache, err := wazero.NewCompilationCacheWithDir(m.config.CacheDir)
+		if err != nil {
+			m.fallbacks = append(m.fallbacks, "no compilation cache: "+err.Error())
+			return try(nil)
+		}
+		if err = try(cache); err == nil {
+			return nil
+		}
+		m.fallbacks = append(m.fallbacks, "compilation cache made again: "+err.Error())
+		if err := errors.Join(m.runtime.Close(ctx), cache.Close(ctx), os.RemoveAll(m.config.CacheDir)); err != nil {
+			return err
+		}
+	}
+	return try(nil)
+}
+
+// start makes the base image: the guest after its own initialisation.
+func (m *Machine) start(ctx context.Context) error {
+	i, err := m.instantiate(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, s := range m.data {
+		if !i.mod.Memory().Write(s.Offset, s.Data) {
+			return fmt.Errorf("%w: data outside of the memory", ErrModule)
+		}
+	}
+	m.data = nil
+	if _, err := i.Call("_initialize"); err != nil {
+		return fmt.Errorf("start guest: %w", err)
+	}
+	m.base, err = i.Snapshot()
+	return errors.Join(err, i.Close())
+}
+
+// Base is the image of the guest as it starts.
+func (m *Machine) Base() *Image { return m.base }
+
+// Fallbacks says what this machine does without.
+func (m *Machine) Fallbacks() []string { return m.fallbacks }
+
+// Fork starts an instance of an image.
+func (m *Machine) Fork(ctx context.Context, image *Image) (*Instance, error) {
+	return m.instantiate(ctx, image)
+}
+
+func (m *Machine) instantiate(ctx context.Context, image *Image) (*Instance, error) {
+	memory, err := reserve(m.config.MaxMemory, image)
+	if err != nil {
+		return nil, err
+	}
+	allocator := experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return memory })
+	mod, err := m.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, allocator), m.compiled,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		memory.Free()
+		return nil, fmt.Errorf("instantiate guest: %w", err)
+	}
+	i := &Instance{machine: m, mod: mod, memory: memory, image: image, functions: map[string]api.Function{}}
+	i.ctx = &callContext{Context: context.WithoutCancel(ctx), instance: i}
+	for n := range m.globals {
+		global, ok := mod.ExportedGlobal(GlobalName(n)).(api.MutableGlobal)
+		if !ok {
+			return nil, errors.Join(fmt.Errorf("%w: global %d can't be set", ErrModule, n), i.Close())
+		}
+		i.globals = append(i.globals, global)
+	}
+	if image != nil {
+		i.putGlobals()
+	}
+	return i, nil
+}
+
+// Close frees the compiled code and the base image. All instances must be closed before.
+func (m *Machine) Close(ctx context.Context) error {
+	var errs []error
+	if m.base != nil {
+		errs = append(errs, m.base.Close())
+	}
+	if m.runtime != nil {
+		errs = append(errs, m.runtime.Close(ctx))
+	}
+	if m.cache != nil {
+		errs = append(errs, m.cache.Close(ctx))
+	}
+	if m.pagemap >= 0 {
+		errs = append(errs, unix.Close(m.pagemap))
+	}
+	return errors.Join(errs...)
+}
+
+// entries is the room for a pagemap, shared over instances: a reset needs it for
+// microseconds only.
+var entries = sync.Pool{New: func() any { b := make([]byte, 0); return &b }}

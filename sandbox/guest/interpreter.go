@@ -1,0 +1,158 @@
+//go:build wasip1
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/traefik/yaegi/interp"
+
+	"github.com/seed-7c27e6b8/whale/harnesses/kit"
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+	"github.com/seed-7c27e6b8/whale/sandbox/guest/symbols"
+)
+
+// maxText bounds what a failing harness may say about its failure.
+const maxText = 4 << 10
+
+// yaegi is one interpreter, made once when the guest starts.
+type yaegi struct{ *interp.Interpreter }
+
+func newInterpreter() yaegi {
+	i := interp.New(interp.Options{
+		Stdin: bytes.NewReader(nil), Stdout: io.Discard, Stderr: io.Discard,
+		SourcecodeFilesystem: noFiles{},
+	})
+	if err := i.Use(symbols.Symbols); err != nil {
+		panic(err) // the symbols are ours: a build that gets here is broken
+	}
+	return yaegi{i}
+}
+
+// word is where the interpreter keeps the id of its current run: the first field of
+// interp.Interpreter (v0.16.1), compared before every step of interpreted code.
+func (y yaegi) word() unsafe.Pointer { return unsafe.Pointer(y.Interpreter) }
+
+func (y yaegi) id() uint64 { return atomic.LoadUint64((*uint64)(y.word())) }
+
+// noFiles keeps the interpreter from looking for sources of packages that it doesn't know.
+type noFiles struct{}
+
+func (noFiles) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// loaded is a candidate that can be run.
+type loaded struct {
+	y    yaegi
+	main func(*kit.Session) error
+}
+
+// load evaluates a source. The refusal's Rule is empty when that went well.
+func (y yaegi) load(source string) (l *loaded, refusal abi.Refusal) {
+	step := "interpret"
+	defer func() {
+		if r := recover(); r != nil {
+			l, refusal = nil, refuse(step, fmt.Sprint("interpreter: ", r))
+		}
+	}()
+	code, err := y.Compile(source)
+	if err != nil {
+		return nil, refuse(step, err.Error())
+	}
+	step = "init"
+	if _, err := y.Execute(code); err != nil {
+		return nil, refuse(step, err.Error())
+	}
+	step = "contract"
+	v, err := y.Eval("harness.Run")
+	if err != nil {
+		return nil, refuse(step, "no function Run: "+err.Error())
+	}
+	main, ok := v.Interface().(func(*kit.Session) error)
+	if !ok {
+		return nil, refuse(step, "Run is not func(s *kit.Session) error")
+	}
+	return &loaded{y: y, main: main}, abi.Refusal{}
+}
+
+// position matches what the interpreter puts before its messages, with or without a
+// file name.
+var position = regexp.MustCompile(`^(?:[^:\s]*:)?(\d+):(\d+): `)
+
+func refuse(rule, text string) abi.Refusal {
+	r := abi.Refusal{Rule: rule, Reason: shorten(text)}
+	if m := position.FindStringSubmatch(text); m != nil {
+		r.Line, _ = strconv.Atoi(m[1])
+		r.Column, _ = strconv.Atoi(m[2])
+		r.Reason = shorten(text[len(m[0]):])
+	}
+	return r
+}
+
+// run is one run of the candidate.
+func (l *loaded) run(start abi.Start) (end abi.End) {
+	defer func() {
+		if r := recover(); r != nil {
+			end = abi.End{Status: abi.Panic, Text: shorten(describe(r))}
+		}
+	}()
+	s := kit.Start{
+		Task:   kit.Task{Domain: start.Domain, Input: start.Input},
+		Budget: kit.Budget{Tokens: start.Tokens, Turns: start.Turns, Tools: start.Calls},
+	}
+	for _, t := range start.Tools {
+		s.Tools = append(s.Tools, kit.ToolSpec(t))
+	}
+	host := &wall{answer: make([]byte, 16<<10)}
+	return classify(l.main(kit.NewSession(s, host)))
+}
+
+func classify(err error) abi.End {
+	if err == nil {
+		return abi.End{}
+	}
+	text := shorten(describe(err))
+	for _, s := range sentinels {
+		if wraps(err, s.err) {
+			return abi.End{Status: s.status, Text: text}
+		}
+	}
+	return abi.End{Status: abi.Error, Text: text}
+}
+
+// wraps is errors.Is for errors that may be interpreted values, on which it panics.
+func wraps(err, sentinel error) (is bool) {
+	defer func() {
+		if recover() != nil {
+			is = false
+		}
+	}()
+	return errors.Is(err, sentinel)
+}
+
+// describe prints a value of the harness, whose methods may panic again.
+func describe(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = "a value that can't be printed: " + reflect.TypeOf(v).String()
+		}
+	}()
+	return fmt.Sprint(v)
+}
+
+func shorten(text string) string {
+	if len(text) > maxText {
+		return text[:maxText] + " ..."
+	}
+	return text
+}

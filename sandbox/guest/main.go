@@ -1,0 +1,87 @@
+//go:build wasip1
+
+package main
+
+import (
+	"runtime/debug"
+	"unsafe"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+)
+
+// What the guest holds between the calls of the host. All of it is part of a snapshot.
+var (
+	interpreter = newInterpreter()
+	program     *loaded
+	room        = make([]byte, 64<<10) // input from the host
+	out         []byte                 // output to the host, valid until the next call
+)
+
+// The stack limit ends recursion early, while little memory has been touched; the
+// memory limit makes the collector work harder before the host refuses to grow.
+const (
+	maxStack   = 8 << 20
+	softMemory = 48 << 20
+)
+
+func init() {
+	debug.SetMaxStack(maxStack)
+	debug.SetMemoryLimit(softMemory)
+}
+
+// main is never called: the guest is a reactor.
+func main() {}
+
+//go:wasmexport whale_version
+func version() uint32 { return abi.Version }
+
+//go:wasmexport whale_word
+func word() unsafe.Pointer { return interpreter.word() }
+
+//go:wasmexport whale_room
+func makeRoom(n uint32) unsafe.Pointer {
+	if int(n) > cap(room) {
+		room = make([]byte, n)
+	}
+	return unsafe.Pointer(unsafe.SliceData(room))
+}
+
+//go:wasmexport whale_load
+func load(n uint32) uint64 {
+	var refusal abi.Refusal
+	program, refusal = interpreter.load(string(room[:n]))
+	return give(abi.AppendRefusal(nil, refusal))
+}
+
+//go:wasmexport whale_run
+func run(n uint32) uint64 {
+	start, err := abi.DecodeStart(room[:n])
+	if err != nil {
+		return give(abi.AppendEnd(nil, abi.End{Status: abi.Error, Text: err.Error()}))
+	}
+	return give(abi.AppendEnd(nil, program.run(start)))
+}
+
+func give(b []byte) uint64 {
+	out = b
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(out))))<<32 | uint64(len(out))
+}
+
+//go:wasmimport whale call
+func hostCall(request unsafe.Pointer, requestLen uint32, answer unsafe.Pointer, answerCap uint32) uint32
+
+//go:wasmimport whale take
+func hostTake(answer unsafe.Pointer, answerLen uint32)
+
+// call sends one request to the host and waits for its answer. The buffers are kept for
+// the next call: a decoder copies what it keeps.
+func (w *wall) call(r abi.Request) (abi.Answer, error) {
+	w.request = abi.AppendRequest(w.request[:0], r)
+	n := hostCall(unsafe.Pointer(unsafe.SliceData(w.request)), uint32(len(w.request)),
+		unsafe.Pointer(unsafe.SliceData(w.answer)), uint32(len(w.answer)))
+	if int(n) > len(w.answer) {
+		w.answer = make([]byte, n)
+		hostTake(unsafe.Pointer(unsafe.SliceData(w.answer)), n)
+	}
+	return abi.DecodeAnswer(w.answer[:n])
+}

@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// post is the place of one worker process; when the process has died, the next to need
+// it starts another.
+type post struct {
+	config Config
+	starts chan<- func() // run on the thread that workers depend on
+
+	mu      sync.Mutex
+	current *process
+	closed  bool
+}
+
+// start runs functions on one thread until done is closed: a worker dies with the thread
+// that started it, and the runtime may end any other thread.
+func start(functions <-chan func(), done <-chan struct{}) {
+	runtime.LockOSThread()
+	for {
+		select {
+		case f := <-functions:
+			f()
+		case <-done:
+			return
+		}
+	}
+}
+
+// process gives the living process of the post and waits until it is ready.
+func (w *post) process(ctx context.Context) (*process, error) {
+	p, err := w.living()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case <-p.dead:
+		failure, _ := p.why()
+		return nil, failure
+	default:
+		return p, nil
+	}
+}
+
+func (w *post) living() (*process, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, errClosed
+	}
+	if w.current != nil {
+		select {
+		case <-w.current.dead:
+		default:
+			return w.current, nil
+		}
+	}
+	type started struct {
+		p   *process
+		err error
+	}
+	result := make(chan started, 1)
+	w.starts <- func() {
+		p, err := startProcess(w.config)
+		result <- started{p, err}
+	}
+	s := <-result
+	w.current = s.p
+	return s.p, s.err
+}
+
+// load is how many sessions are open on the post.
+func (w *post) load() int {
+	if p := w.peek(); p != nil {
+		return p.load()
+	}
+	return 0
+}
+
+// peek gives the current process, which may be dead, or nil.
+func (w *post) peek() *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
+func (w *post) killOverdue() {
+	p := w.peek()
+	if p == nil {
+		return
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
+		p.killOverdue(now.Nano())
+	}
+}
+
+// close ends the process and waits until it is gone.
+func (w *post) close() error {
+	w.mu.Lock()
+	p := w.current
+	w.closed = true
+	w.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	err := p.cmd.Process.Kill()
+	<-p.dead
+	if err == nil || isDone(err) {
+		return nil
+	}
+	return err
+}

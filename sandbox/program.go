@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+)
+
+// program is a loaded source. Its images live in workers, which load it on demand.
+type program struct {
+	sandbox *Sandbox
+	harness engine.Harness
+	image   uint32
+	holders int // guarded by sandbox.mu
+}
+
+// interpret is how sources run so far.
+const interpret = "interpret"
+
+// prepare loads the source in one worker, so that a bad one is found.
+func (p *program) prepare(ctx context.Context) error {
+	process, err := p.choose().process(ctx)
+	if err != nil {
+		return p.fault(err)
+	}
+	if err := process.hold(ctx, p); err != nil {
+		return err
+	}
+	process.release(p)
+	return nil
+}
+
+// choose picks the worker with the fewest sessions.
+func (p *program) choose() *post {
+	best := p.sandbox.workers[0]
+	least := best.load()
+	for _, w := range p.sandbox.workers[1:] {
+		if n := w.load(); n < least {
+			best, least = w, n
+		}
+	}
+	return best
+}
+
+func (p *program) fault(err error) error {
+	return engine.Fail(engine.AtSandbox, string(p.harness.ID), err)
+}
+
+// Run implements engine.Program. The host's methods are called on this goroutine.
+func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host) (engine.GuestUse, error) {
+	use := engine.GuestUse{Engine: interpret}
+	process, err := p.choose().process(ctx)
+	if err != nil {
+		return use, p.fault(err)
+	}
+	if err := process.hold(ctx, p); err != nil {
+		return use, err
+	}
+	defer process.release(p)
+	id, frames := process.open()
+	defer process.end(id)
+	process.send(abi.Frame{Kind: abi.FrameRun, Session: id, Payload: abi.AppendRunOrder(nil,
+		abi.RunOrder{Image: p.image, Start: encodeStart(start)})})
+	for {
+		f, err := p.next(ctx, process, id, frames)
+		if err != nil {
+			process.send(abi.Frame{Kind: abi.FrameCancel, Session: id})
+			return use, err
+		}
+		if f.Kind == abi.FrameDone {
+			return p.done(f.Payload, use)
+		}
+		answer, err := serve(ctx, f.Payload, host)
+		if err != nil {
+			process.send(abi.Frame{Kind: abi.FrameCancel, Session: id})
+			return use, err
+		}
+		process.send(abi.Frame{Kind: abi.FrameAnswer, Session: id, Payload: abi.AppendAnswer(nil, answer)})
+	}
+}
+
+// next waits for the worker's next frame of a session.
+func (p *program) next(ctx context.Context, process *process, id uint32, frames <-chan abi.Frame) (abi.Frame, error) {
+	select {
+	case f := <-frames:
+		return f, nil
+	case <-ctx.Done():
+		return abi.Frame{}, p.fault(ctx.Err())
+	case <-process.dead:
+	}
+	select {
+	case f := <-frames: // its last word
+		return f, nil
+	default:
+	}
+	failure, blamed := process.why()
+	if blamed == id {
+		limits := p.sandbox.config.Limits
+		return abi.Frame{}, &engine.LimitError{Kind: engine.LimitTime,
+			Value: int64(limits.Time + limits.Grace), Limit: int64(limits.Time)}
+	}
+	return abi.Frame{}, p.fault(failure)
+}
+
+// done turns a worker's result into the engine's errors.
+func (p *program) done(payload []byte, use engine.GuestUse) (engine.GuestUse, error) {
+	r, err := abi.DecodeRunResult(payload)
+	if err != nil {
+		return use, p.fault(err)
+	}
+	use.Seconds, use.Pages = float64(r.Nanoseconds)/1e9, r.Pages
+	if r.Fault != "" {
+		return use, p.fault(errors.New(r.Fault))
+	}
+	if r.Limit.Kind != "" {
+		return use, limitError(r.Limit)
+	}
+	return use, endError(r.End)
+}
+
+func limitError(l abi.Limit) *engine.LimitError {
+	return &engine.LimitError{Kind: engine.LimitKind(l.Kind), Value: int64(l.Value), Limit: int64(l.Limit)}
+}
+
+func endError(e abi.End) error {
+	switch e.Status {
+	case abi.OK:
+		return nil
+	case abi.Panic:
+		return &engine.HarnessError{Panic: true, Text: e.Text}
+	}
+	for _, s := range sentinels {
+		if s.status == e.Status {
+			return fmt.Errorf("%w: %s", s.err, e.Text)
+		}
+	}
+	return &engine.HarnessError{Text: e.Text}
+}
+
+// Close implements engine.Program. The last holder frees the images; runs in progress
+// end well.
+func (p *program) Close() error {
+	s := p.sandbox
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.holders--; p.holders > 0 {
+		return nil
+	}
+	delete(s.programs, p.harness.ID)
+	for _, w := range s.workers {
+		if process := w.peek(); process != nil {
+			process.drop(p.image)
+		}
+	}
+	return nil
+}
+
+func isDone(err error) bool { return errors.Is(err, os.ErrProcessDone) }

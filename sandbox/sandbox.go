@@ -1,0 +1,194 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+	"github.com/seed-7c27e6b8/whale/sandbox/image"
+	"github.com/seed-7c27e6b8/whale/sandbox/vet"
+	"github.com/seed-7c27e6b8/whale/sandbox/worker"
+)
+
+// WorkerMain does a worker's work and exits, if this process was started as a worker;
+// otherwise it returns at once.
+func WorkerMain() { worker.Main() }
+
+// Config says how a sandbox works. The zero value is a good choice.
+type Config struct {
+	Workers  int    // worker processes; 0 = one per core
+	CacheDir string // for compiled code; empty = whale/wasm in the user's cache folder
+	Limits   Limits
+	// Copying makes fresh sandboxes by copying whole memories, as on a kernel without
+	// memfd and pagemap. Slow; for tests.
+	Copying bool
+}
+
+// Limits are what one run, or the initialisation of a source, may use. Zero = default.
+type Limits struct {
+	Memory int64         // bytes of guest memory, rounded up to 64 KiB; default 64 MiB
+	Time   time.Duration // in guest code, host calls excluded; default 2 s
+	Grace  time.Duration // until an interrupted guest is killed; default 500 ms
+	Calls  int           // host calls; default 4096
+	Output int64         // bytes sent to the host; default 16 MiB
+}
+
+func (l *Limits) fill() {
+	if l.Memory == 0 {
+		l.Memory = 64 << 20
+	}
+	l.Memory = (l.Memory + 1<<16 - 1) &^ (1<<16 - 1)
+	if l.Time == 0 {
+		l.Time = 2 * time.Second
+	}
+	if l.Grace == 0 {
+		l.Grace = 500 * time.Millisecond
+	}
+	if l.Calls == 0 {
+		l.Calls = 4096
+	}
+	if l.Output == 0 {
+		l.Output = 16 << 20
+	}
+}
+
+// Sandbox is a set of worker processes. Its methods may be called from many goroutines.
+type Sandbox struct {
+	config  Config
+	workers []*post
+	done    chan struct{} // closed by Close
+
+	mu       sync.Mutex
+	closed   bool
+	programs map[engine.HarnessID]*program
+	images   uint32
+}
+
+var _ engine.Sandbox = (*Sandbox)(nil)
+
+// errClosed is the host's own mistake.
+var errClosed = errors.New("sandbox is closed")
+
+// Open starts the workers. It returns when the first is ready; compiling the guest for
+// the first time on a machine takes seconds, later starts a fraction of one. It fails
+// with image.ErrNotBuilt, wrapped, if the binary holds no guest.
+func Open(ctx context.Context, config Config) (*Sandbox, error) {
+	if _, err := image.Guest(); err != nil {
+		return nil, engine.Fail(engine.AtSandbox, "open", err)
+	}
+	config.Limits.fill()
+	if config.Workers == 0 {
+		config.Workers = runtime.NumCPU()
+	}
+	if config.CacheDir == "" {
+		if dir, err := os.UserCacheDir(); err == nil {
+			config.CacheDir = filepath.Join(dir, "whale", "wasm")
+		}
+	}
+	s := &Sandbox{config: config, programs: map[engine.HarnessID]*program{}, done: make(chan struct{})}
+	starts := make(chan func())
+	go start(starts, s.done)
+	for range config.Workers {
+		s.workers = append(s.workers, &post{config: config, starts: starts})
+	}
+	go s.watchWorkers()
+	// The first one fills the cache of compiled code; the others start on demand.
+	if _, err := s.workers[0].process(ctx); err != nil {
+		return nil, errors.Join(engine.Fail(engine.AtSandbox, "open", err), s.Close())
+	}
+	return s, nil
+}
+
+// Load implements engine.Sandbox: vet, then an image in one of the workers.
+func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, error) {
+	if refusal := vet.Check(h.Source); refusal != nil {
+		return nil, refusal
+	}
+	p, err := s.hold(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.prepare(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// hold finds or adds the program of a source and counts its holders.
+func (s *Sandbox) hold(h engine.Harness) (*program, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, engine.Fail(engine.AtSandbox, string(h.ID), errClosed)
+	}
+	p := s.programs[h.ID]
+	if p == nil {
+		s.images++
+		p = &program{sandbox: s, harness: h, image: s.images}
+		s.programs[h.ID] = p
+	}
+	p.holders++
+	return p, nil
+}
+
+// watchWorkers kills workers whose guest does not end, for as long as the sandbox is open.
+func (s *Sandbox) watchWorkers() {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-ticker.C:
+			for _, w := range s.workers {
+				w.killOverdue()
+			}
+		}
+	}
+}
+
+// Close ends the workers. Runs in progress end with a fault of the host.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	var errs []error
+	for _, w := range s.workers {
+		errs = append(errs, w.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Level says what holds the guests here.
+type Level struct {
+	Workers     int
+	Confinement []string // what holds a worker process
+	Fallbacks   []string // what this machine lacks and the sandbox does without
+	Limits      Limits
+	GuestBytes  int // memory of a guest after its start
+}
+
+// Level reports the state of the first worker.
+func (s *Sandbox) Level(ctx context.Context) (Level, error) {
+	p, err := s.workers[0].process(ctx)
+	if err != nil {
+		return Level{}, engine.Fail(engine.AtSandbox, "level", err)
+	}
+	return Level{Workers: len(s.workers), Confinement: p.report.Confinement, Fallbacks: p.report.Fallbacks,
+		Limits: s.config.Limits, GuestBytes: p.report.Pages * 4096}, nil
+}
+
+func setup(c Config) abi.Setup {
+	return abi.Setup{CacheDir: c.CacheDir, Copying: c.Copying, MaxMemory: int(c.Limits.Memory),
+		MaxTime: int(c.Limits.Time), Grace: int(c.Limits.Grace), MaxCalls: c.Limits.Calls, MaxOutput: int(c.Limits.Output)}
+}

@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+func TestMain(m *testing.M) {
+	WorkerMain()
+	os.Exit(m.Run())
+}
+
+// script is an engine.Host that replies by rule.
+type script struct {
+	generate func(messages []engine.Message, options engine.GenerateOptions) ([]engine.Reply, error)
+	tool     func(name, args string) (string, error)
+	notes    []engine.Note
+	turns    int
+}
+
+func (s *script) Generate(_ context.Context, m []engine.Message, o engine.GenerateOptions) ([]engine.Reply, error) {
+	s.turns++
+	if s.generate == nil {
+		last := m[len(m)-1].Content
+		return []engine.Reply{{Handle: s.turns, Text: fmt.Sprintf("turn %d answers %q: search(%d)", s.turns, last, s.turns), Stop: engine.StopEnd, Tokens: 7}}, nil
+	}
+	return s.generate(m, o)
+}
+
+func (s *script) Tool(_ context.Context, name, args string) (string, error) {
+	if s.tool == nil {
+		return name + " says " + args, nil
+	}
+	return s.tool(name, args)
+}
+
+func (s *script) Note(_ context.Context, n engine.Note) error {
+	s.notes = append(s.notes, n)
+	return nil
+}
+
+// cacheDir is shared by all tests of this package, so that the guest is compiled once.
+func cacheDir() string { return filepath.Join(os.TempDir(), "whale-test-wasm") }
+
+func open(tb testing.TB, config Config) *Sandbox {
+	tb.Helper()
+	config.CacheDir = cacheDir()
+	box, err := Open(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return box
+}
+
+func load(tb testing.TB, box *Sandbox, source string) engine.Program {
+	tb.Helper()
+	p, err := box.Load(context.Background(), engine.NewHarness(source, engine.Meta{}))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+const head = `package harness
+
+import "github.com/seed-7c27e6b8/whale/harnesses/kit"
+
+`
+
+const fourTurns = `package harness
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/seed-7c27e6b8/whale/harnesses/kit"
+)
+
+var call = regexp.MustCompile("search\\((\\d+)\\)")
+
+func Run(s *kit.Session) error {
+	messages := []kit.Message{{Role: kit.User, Content: s.Task().Input}}
+	for turn := 0; turn < 4; turn++ {
+		reply, err := s.Generate(messages, kit.Options{})
+		if err != nil {
+			return err
+		}
+		found := call.FindStringSubmatch(reply.Text)
+		if found == nil {
+			return nil
+		}
+		text := fmt.Sprintf("turn %d: found %s", turn, found[1])
+		messages = append(messages, reply.Message(), kit.Message{Role: kit.Tool, Content: text})
+	}
+	return nil
+}
+`
+
+func TestTry(t *testing.T) {
+	box := open(t, Config{})
+	p := load(t, box, fourTurns)
+	h := &script{}
+	use, err := p.Run(context.Background(), engine.Start{Input: "q"}, h)
+	t.Log(use, err, h.turns)
+	l, err := box.Level(context.Background())
+	t.Log(l, err)
+	p = load(t, box, head+"func Run(s *kit.Session) error { for {} }")
+	use, err = p.Run(context.Background(), engine.Start{Input: "q"}, h)
+	t.Log(use, err)
+	var le *engine.LimitError
+	if !errors.As(err, &le) {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkResetEmptyRun(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	p := load(b, box, head+"func Run(s *kit.Session) error { return nil }")
+	for b.Loop() {
+		if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFourTurnRollout(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	p := load(b, box, fourTurns)
+	var guest float64
+	for b.Loop() {
+		use, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		guest += use.Seconds
+	}
+	b.ReportMetric(guest/float64(b.N)*1e9, "guest-ns/op")
+}
+
+func BenchmarkLoad(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	n := 0
+	for b.Loop() {
+		n++
+		p := load(b, box, fourTurns+fmt.Sprintf("// %d\n", n))
+		if err := p.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"os"
+	"runtime"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Variable is the environment variable that makes a process a worker. Its value is the
+// stage, and after a colon what already holds the process.
+const Variable = "WHALE_SANDBOX_WORKER"
+
+const (
+	stageConfine = "confine"
+	stageServe   = "serve"
+)
+
+// Descriptors that a worker is started with.
+const (
+	socketFD  = 3
+	runningFD = 4
+)
+
+// Environment is what a worker's process is started with.
+func Environment() []string { return []string{Variable + "=" + stageConfine} }
+
+// Main does a worker's work and exits if this process is a worker; else it returns at
+// once. It must be called before anything else in main.
+func Main() {
+	stage, held, _ := strings.Cut(os.Getenv(Variable), ":")
+	switch stage {
+	case stageConfine:
+		confine()
+	case stageServe:
+		var confinement []string
+		if held != "" {
+			confinement = strings.Split(held, ",")
+		}
+		os.Exit(run(confinement))
+	}
+}
+
+// confine takes rights from the process and starts the binary anew. These rights belong
+// to threads and are inherited over exec; this process has several threads by now, the
+// next one starts with only this one. It doesn't return unless exec fails.
+func confine() {
+	runtime.LockOSThread()
+	var held []string
+	if unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == nil {
+		held = append(held, "no_new_privs")
+	}
+	if unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) == nil {
+		held = append(held, "no_core")
+	}
+	if unix.CloseRange(runningFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) == nil {
+		held = append(held, "fds_closed")
+	}
+	if signal, err := deathSignal(); err == nil && signal == int(unix.SIGKILL) {
+		held = append(held, "dies_with_parent")
+	}
+	env := []string{Variable + "=" + stageServe + ":" + strings.Join(held, ",")}
+	err := unix.Exec("/proc/self/exe", os.Args[:1], env)
+	// Without /proc the worker works in the process that it is, less confined.
+	_, _ = os.Stderr.WriteString("sandbox worker: not started anew: " + err.Error() + "\n")
+	os.Exit(run(nil))
+}
+
+// deathSignal is the signal that this process gets when its parent ends.
+func deathSignal() (int, error) {
+	var signal int32
+	err := unix.Prctl(unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0, 0, 0)
+	return int(signal), err
+}

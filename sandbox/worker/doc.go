@@ -1,0 +1,15 @@
+// Package worker is the process in which guests run: the same binary, started again by
+// package sandbox with one environment variable set.
+//
+// Compiled guest code can't be preempted, so nothing that has to wait for it may live in
+// the engine's process: a garbage collection there would hang as long as a guest loops.
+// Here, one guest at a time holds the slot; the automatic collector is off and the
+// holder collects between two guests. A watch ends a guest whose time is used up by
+// writing the interpreter's run id; what does not react to that is ended by the engine's
+// process, which kills this one.
+//
+// worker doesn't know what a task, a reply or a limit is for: it passes requests on
+// unread and counts. Not covered: seccomp and Landlock (confine is their place), and a
+// guest that breaks out of wazero's compiled code: it would have the rights of this
+// process.
+package worker

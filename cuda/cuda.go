@@ -20,9 +20,10 @@ package cuda
 
 // The C flags: -std=c11 rather than gnu11 because gcc then never fuses a*b+c on its own; the
 // kernels say where they fuse, so that the bits do not depend on the compiler's mood.
+// -Wno-psabi: gcc remarks how it would pass a wide vector to a function; all are inlined.
 
 /*
-#cgo CFLAGS: -O3 -std=c11 -Wall -Wextra -pthread
+#cgo CFLAGS: -O3 -std=c11 -Wall -Wextra -Wno-psabi -pthread
 #cgo LDFLAGS: -lm -lpthread
 #include <stdlib.h>
 #include "whale.h"

@@ -1,0 +1,116 @@
+/* device.c: opening the CPU device, its memory and scratch. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+enum { line = 64, most_threads = 1024 };
+
+static const whale_ops *find_ops(const char *isa) {
+#if defined(__x86_64__)
+    int any = isa[0] == 0;
+    __builtin_cpu_init();
+    int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if ((any || !strcmp(isa, "avx512")) && avx512 && avx2) return &whale_ops_avx512;
+    if ((any || !strcmp(isa, "avx2")) && avx2) return &whale_ops_avx2;
+    if (!any && strcmp(isa, "portable")) return NULL;
+#else
+    if (isa[0] && strcmp(isa, "portable")) return NULL;
+#endif
+    return &whale_ops_portable;
+}
+
+whale_status whale_open(const char *kind, int threads, const char *isa, whale_device **out) {
+    *out = NULL;
+    if (strcmp(kind, "cpu")) return WHALE_NO_DEVICE;
+    if (threads < 1 || threads > most_threads) return WHALE_BAD_SHAPE;
+    const whale_ops *ops = find_ops(isa);
+    if (!ops) return WHALE_NO_DEVICE;
+    whale_device *dev = calloc(1, sizeof *dev);
+    if (!dev) return WHALE_NO_MEMORY;
+    dev->ops = ops;
+    dev->threads = threads;
+    dev->scratch = calloc((size_t)threads + 1, sizeof *dev->scratch);
+    dev->scratch_bytes = calloc((size_t)threads + 1, sizeof *dev->scratch_bytes);
+    if (threads > 1) dev->pool = whale_pool_start(threads);
+    if (!dev->scratch || !dev->scratch_bytes || (threads > 1 && !dev->pool)) {
+        whale_close(dev);
+        return WHALE_NO_MEMORY;
+    }
+    *out = dev;
+    return WHALE_OK;
+}
+
+void whale_close(whale_device *dev) {
+    if (!dev) return;
+    if (dev->pool) whale_pool_stop(dev->pool);
+    for (int i = 0; dev->scratch && i <= dev->threads; i++) free(dev->scratch[i]);
+    free(dev->scratch);
+    free(dev->scratch_bytes);
+    free(dev);
+}
+
+const char *whale_error(whale_device *dev) { return dev->error; }
+const char *whale_isa(whale_device *dev) { return dev->ops->isa; }
+
+/* At least one line, whole lines, so that a vector may be read past an odd end. */
+static void *lines(size_t bytes) {
+    if (bytes > SIZE_MAX - 2 * line) return NULL;
+    return aligned_alloc(line, bytes / line * line + line);
+}
+
+static whale_status no_memory(whale_device *dev, size_t bytes) {
+    snprintf(dev->error, sizeof dev->error, "no room for %zu bytes", bytes);
+    return WHALE_NO_MEMORY;
+}
+
+static whale_status grow(whale_device *dev, int i, size_t bytes) {
+    if (dev->scratch[i] && dev->scratch_bytes[i] >= bytes) return WHALE_OK;
+    void *p = lines(bytes);
+    if (!p) return no_memory(dev, bytes);
+    free(dev->scratch[i]);
+    dev->scratch[i] = p;
+    dev->scratch_bytes[i] = bytes;
+    return WHALE_OK;
+}
+
+whale_status whale_scratch(whale_device *dev, size_t bytes) {
+    whale_status st = WHALE_OK;
+    for (int i = 0; i < dev->threads && st == WHALE_OK; i++) st = grow(dev, i, bytes);
+    return st;
+}
+
+whale_status whale_shared(whale_device *dev, size_t bytes) { return grow(dev, dev->threads, bytes); }
+
+whale_status whale_alloc(whale_device *dev, size_t bytes, void **out) {
+    *out = lines(bytes);
+    if (!*out) return no_memory(dev, bytes);
+    memset(*out, 0, bytes);
+    return WHALE_OK;
+}
+
+void whale_free(whale_device *dev, void *p) {
+    (void)dev;
+    free(p);
+}
+
+whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes) {
+    (void)dev;
+    memcpy(dst, host_src, bytes);
+    return WHALE_OK;
+}
+
+whale_status whale_download(whale_device *dev, void *host_dst, const void *src, size_t bytes) {
+    (void)dev;
+    memcpy(host_dst, src, bytes);
+    return WHALE_OK;
+}
+
+whale_status whale_copy(whale_device *dev, void *dst, const void *src, size_t bytes) {
+    (void)dev;
+    memcpy(dst, src, bytes);
+    return WHALE_OK;
+}

@@ -1,0 +1,36 @@
+/* isa.h: all operators of the CPU device, compiled once per instruction set.
+ *
+ * The includer (isa_avx512.c, isa_avx2.c, isa_portable.c) sets the target and includes its
+ * lanes_*.h first. Everything here is static but the table. */
+#include "vmath.h"
+#include "tile.h"
+#include "product.h"
+#include "rows.h"
+#include "attend.h"
+#include "attend_back.h"
+#include "learn.h"
+#include "draw.h"
+
+#define OPS_TABLE(name)                                    \
+    const whale_ops name = {                               \
+        .isa = ISA_NAME,                                   \
+        .fill = fill,                                      \
+        .add = add,                                        \
+        .embed_forward = embed_forward,                    \
+        .embed_backward = embed_backward,                  \
+        .rmsnorm_forward = rmsnorm_forward,                \
+        .rmsnorm_backward = rmsnorm_backward,              \
+        .matmul_forward = matmul_forward,                  \
+        .matmul_backward_x = matmul_backward_x,            \
+        .matmul_backward_w = matmul_backward_w,            \
+        .rope = rope,                                      \
+        .attention_forward = attention_forward,            \
+        .attention_backward = attention_backward,          \
+        .paged_attend = paged_attend,                      \
+        .swiglu_forward = swiglu_forward,                  \
+        .swiglu_backward = swiglu_backward,                \
+        .xent = xent,                                      \
+        .sumsq = sumsq,                                    \
+        .adamw = adamw,                                    \
+        .sample = sample,                                  \
+    }

@@ -1,0 +1,189 @@
+/* op.c: the operators of the CPU device: every argument is checked here, then the table of the
+ * instruction set does the work. Indices (ids, positions, pages) are checked before anything
+ * is written, so BAD_SHAPE leaves the outputs as they were. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "device.h"
+
+__attribute__((format(printf, 2, 3)))
+static whale_status bad(whale_device *dev, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(dev->error, sizeof dev->error, format, args);
+    va_end(args);
+    return WHALE_BAD_SHAPE;
+}
+
+#define REQUIRE(cond) \
+    do { if (!(cond)) return bad(dev, "needs %s", #cond); } while (0)
+
+/* Every x[0..n) lies in [0, limit). */
+static whale_status in_range(whale_device *dev, const char *name, const int32_t *x, int n, int limit) {
+    for (int i = 0; i < n; i++)
+        if (x[i] < 0 || x[i] >= limit) return bad(dev, "%s[%d] is %d, outside [0, %d)", name, i, x[i], limit);
+    return WHALE_OK;
+}
+
+#define IN_RANGE(x, n, limit) \
+    do { whale_status st_ = in_range(dev, #x, a->x, n, limit); if (st_ != WHALE_OK) return st_; } while (0)
+
+whale_status whale_fill(whale_device *dev, float *x, size_t n, float value) {
+    dev->ops->fill(dev, x, n, value);
+    return WHALE_OK;
+}
+
+whale_status whale_add(whale_device *dev, float *y, const float *x, size_t n) {
+    dev->ops->add(dev, y, x, n);
+    return WHALE_OK;
+}
+
+whale_status whale_embed_forward(whale_device *dev, const whale_embed *a) {
+    REQUIRE(a->T >= 0 && a->D > 0 && a->V > 0);
+    IN_RANGE(ids, a->T, a->V);
+    dev->ops->embed_forward(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_embed_backward(whale_device *dev, const whale_embed_grad *a) {
+    REQUIRE(a->T >= 0 && a->D > 0 && a->V > 0);
+    IN_RANGE(ids, a->T, a->V);
+    dev->ops->embed_backward(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_rmsnorm_forward(whale_device *dev, const whale_rmsnorm *a) {
+    REQUIRE(a->rows >= 0 && a->n > 0 && a->heads > 0 && a->rows % a->heads == 0);
+    REQUIRE(a->ldx / a->heads >= a->n && a->ldy / a->heads >= a->n);
+    dev->ops->rmsnorm_forward(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad *a) {
+    REQUIRE(a->rows >= 0 && a->n > 0 && a->heads > 0 && a->rows % a->heads == 0);
+    REQUIRE(a->ldx / a->heads >= a->n && a->lddy / a->heads >= a->n && a->lddx / a->heads >= a->n);
+    REQUIRE(!a->accumulate || a->dx != a->dy);
+    return dev->ops->rmsnorm_backward(dev, a);
+}
+
+whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a) {
+    REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->ldx >= a->M && a->ldy >= a->N);
+    return dev->ops->matmul_forward(dev, a);
+}
+
+whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a) {
+    REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->lddx >= a->M);
+    return dev->ops->matmul_backward_x(dev, a);
+}
+
+whale_status whale_matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a) {
+    REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->ldx >= a->M);
+    return dev->ops->matmul_backward_w(dev, a);
+}
+
+whale_status whale_rope_apply(whale_device *dev, const whale_rope *a) {
+    REQUIRE(a->T >= 0 && a->heads > 0 && a->d > 0 && a->R > 0 && a->R % 2 == 0 && a->R <= a->d);
+    REQUIRE(a->ld / a->heads >= a->d);
+    IN_RANGE(pos, a->T, a->max_pos);
+    dev->ops->rope(dev, a);
+    return WHALE_OK;
+}
+
+/* The shape that packed and paged attention share. */
+#define REQUIRE_HEADS()                                                                                      \
+    REQUIRE(a->T >= 0 && a->B >= 0 && a->H > 0 && a->K > 0 && a->d > 0 && a->H % a->K == 0);                 \
+    REQUIRE(a->T == 0 || (a->ldq / a->H >= a->d && a->ldo / a->H >= a->d && a->ldkv / a->K >= a->d))
+
+/* start is 0 .. T, not falling. */
+static whale_status check_start(whale_device *dev, const int32_t *start, int B, int T) {
+    if (start[0] != 0) return bad(dev, "start[0] is %d, not 0", start[0]);
+    for (int b = 0; b < B; b++)
+        if (start[b + 1] < start[b]) return bad(dev, "start[%d] is %d, less than the one before", b + 1, start[b + 1]);
+    if (start[B] != T) return bad(dev, "start[%d] is %d, not T = %d", B, start[B], T);
+    return WHALE_OK;
+}
+
+whale_status whale_attention_forward(whale_device *dev, const whale_attention *a) {
+    REQUIRE_HEADS();
+    whale_status st = check_start(dev, a->start, a->B, a->T);
+    return st == WHALE_OK ? dev->ops->attention_forward(dev, a) : st;
+}
+
+whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a) {
+    REQUIRE_HEADS();
+    whale_status st = check_start(dev, a->start, a->B, a->T);
+    return st == WHALE_OK ? dev->ops->attention_backward(dev, a) : st;
+}
+
+/* The pages of positions first..pos[t] of every row exist; first is pos[t] itself for a store. */
+static whale_status check_pages(whale_device *dev, const whale_paged *a, int whole) {
+    REQUIRE(a->P > 0 && a->pages >= 0 && a->max_pages >= 0);
+    IN_RANGE(seq, a->T, a->B);
+    for (int t = 0; t < a->T; t++) {
+        if (a->pos[t] < 0 || a->pos[t] / a->P >= a->max_pages)
+            return bad(dev, "pos[%d] is %d, outside %d pages of %d", t, a->pos[t], a->max_pages, a->P);
+        const int32_t *table = a->page_table + (size_t)a->seq[t] * a->max_pages;
+        int last = a->pos[t] / a->P;
+        for (int i = whole ? 0 : last; i <= last; i++)
+            if (table[i] < 0 || table[i] >= a->pages)
+                return bad(dev, "page_table[%d,%d] is %d, outside [0, %d)", a->seq[t], i, table[i], a->pages);
+    }
+    return WHALE_OK;
+}
+
+/* Copies only: rows in order, so that the last of two rows for one position stays. */
+whale_status whale_paged_store(whale_device *dev, const whale_paged *a) {
+    REQUIRE(a->T >= 0 && a->B >= 0 && a->K > 0 && a->d > 0 && (a->T == 0 || a->ldkv / a->K >= a->d));
+    whale_status st = check_pages(dev, a, 0);
+    if (st != WHALE_OK) return st;
+    size_t width = (size_t)a->K * (size_t)a->d;
+    for (int t = 0; t < a->T; t++) {
+        size_t page = (size_t)a->page_table[(size_t)a->seq[t] * a->max_pages + a->pos[t] / a->P];
+        size_t to = (page * (size_t)a->P + (size_t)(a->pos[t] % a->P)) * width, from = (size_t)t * a->ldkv;
+        for (size_t i = 0; i < width; i++) a->kpages[to + i] = a->k[from + i];
+        for (size_t i = 0; i < width; i++) a->vpages[to + i] = a->v[from + i];
+    }
+    return WHALE_OK;
+}
+
+whale_status whale_paged_attend(whale_device *dev, const whale_paged *a) {
+    REQUIRE_HEADS();
+    whale_status st = check_pages(dev, a, 1);
+    return st == WHALE_OK ? dev->ops->paged_attend(dev, a) : st;
+}
+
+whale_status whale_swiglu_forward(whale_device *dev, const whale_swiglu *a) {
+    REQUIRE(a->T >= 0 && a->I > 0);
+    dev->ops->swiglu_forward(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_swiglu_backward(whale_device *dev, const whale_swiglu_grad *a) {
+    REQUIRE(a->T >= 0 && a->I > 0);
+    dev->ops->swiglu_backward(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_xent_loss(whale_device *dev, const whale_xent *a) {
+    REQUIRE(a->T >= 0 && a->V > 0 && a->ldz >= a->V && a->tau > 0);
+    IN_RANGE(target, a->T, a->V);
+    dev->ops->xent(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_sumsq(whale_device *dev, const float *x, size_t n, double *host_out) {
+    return dev->ops->sumsq(dev, x, n, host_out);
+}
+
+whale_status whale_adamw_step(whale_device *dev, const whale_adamw *a) {
+    REQUIRE(a->c1 > 0 && a->c2 > 0);
+    dev->ops->adamw(dev, a);
+    return WHALE_OK;
+}
+
+whale_status whale_sample_rows(whale_device *dev, const whale_sample *a) {
+    REQUIRE(a->T >= 0 && a->V > 0 && a->ldz >= a->V && a->valid > 0 && a->valid <= a->V);
+    for (int t = 0; t < a->T; t++)
+        if (!(a->u[t] >= 0 && a->u[t] < 1)) return bad(dev, "u[%d] is %g, outside [0, 1)", t, a->u[t]);
+    return dev->ops->sample(dev, a);
+}

@@ -125,8 +125,9 @@ func strongest(sorted []plan, most int) []plan {
 	return kept
 }
 
-// pairs combines the strongest single moves two by two. Moves that cure the same and sit
-// on the same axis are left out: they are alternatives.
+// pairs combines single moves two by two. Moves that cure the same and sit on the same
+// axis are left out: they are alternatives. When failures are known, a pair weighs less
+// if they speak for only one of its parts.
 func (d *diagnosis) pairs(singles []plan, records map[string]record) []plan {
 	var all []plan
 	for i := range singles {
@@ -139,7 +140,11 @@ func (d *diagnosis) pairs(singles []plan, records map[string]record) []plan {
 			if b.rank < a.rank {
 				moves = []move{b, a}
 			}
-			all = append(all, plan{singles[i].base, singles[i].parent, moves, d.weigh(moves, records)})
+			weight := d.weigh(moves, records)
+			if len(d.failures) > 0 && (d.count(a.cures) == 0 || d.count(b.cures) == 0) {
+				weight /= 4
+			}
+			all = append(all, plan{singles[i].base, singles[i].parent, moves, weight})
 		}
 	}
 	return byWeight(all)

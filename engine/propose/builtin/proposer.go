@@ -40,17 +40,9 @@ func (Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, 
 		return nil, err
 	}
 	singles := byWeight(s.plans(base, b.Incumbent, movesOf(base, s.d)))
-	fresh := s.untried(singles)
-	top := strongest(fresh, 6)
+	top := strongest(s.untried(singles), 6)
 	both := s.d.pairs(top, s.records)
-	if pair, ok := s.fill(both, 1); ok {
-		for _, m := range pair.moves[:min(len(pair.moves), s.alone())] {
-			s.fill(s.plans(base, b.Incumbent, []move{m}), 1)
-		}
-	}
-	if len(s.made) < 2 {
-		s.fill(top, 1)
-	}
+	s.lead(top, both)
 	pool := append(append(append([]plan(nil), singles...), both...), s.others(base)...)
 	for len(s.made) < b.Slots && len(pool) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -63,12 +55,29 @@ func (Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, 
 	return s.made, nil
 }
 
-// alone is how many parts of the leading pair are also tried alone.
-func (s *searcher) alone() int {
-	if s.brief.Iteration <= 1 {
-		return 2
+// lead fills the first slots: the best pair and its parts where that pair is worth more
+// than the best single edit, otherwise that edit. After the first iteration one part
+// alone is enough, so that a slot is left to explore.
+func (s *searcher) lead(top, both []plan) {
+	if len(top) == 0 {
+		return
 	}
-	return 1
+	if len(both) == 0 || both[0].weight < top[0].weight/2 {
+		s.fill(top, 1)
+		return
+	}
+	pair, ok := s.fill(both, 1)
+	if !ok {
+		s.fill(top, 1)
+		return
+	}
+	parts := byWeight(s.plans(pair.base, pair.parent, pair.moves))
+	if s.brief.Iteration > 1 {
+		parts = parts[:1]
+	}
+	for _, part := range parts {
+		s.fill([]plan{part}, 1)
+	}
 }
 
 func newSearcher(b engine.Brief) (*searcher, *source, error) {

@@ -23,8 +23,7 @@ type game struct {
 }
 
 // play runs a harness on one game and gives the trajectory as the engine would.
-func (g game) play(t testing.TB, source string, task int) *engine.Trajectory {
-	t.Helper()
+func (g game) play(run func(*kit.Session) error, task int) *engine.Trajectory {
 	tr := &engine.Trajectory{Task: engine.TaskID(strconv.Itoa(task)), Outcome: engine.Scored}
 	seen := 0
 	garbled := false
@@ -58,7 +57,7 @@ func (g game) play(t testing.TB, source string, task int) *engine.Trajectory {
 		tr.Events = append(tr.Events, engine.Event{Call: &engine.Call{Handle: turn + 1, Text: text, Stop: engine.StopEnd}})
 		return text
 	}
-	if err := interpret(t, source, "question", h); err != nil {
+	if err := run(kit.NewSession(kit.Start{Task: kit.Task{Input: "question"}}, h)); err != nil {
 		tr.Outcome, tr.Failure = engine.Invalid, err.Error()
 	}
 	tr.Verdict.Kind = engine.Unparsed
@@ -94,9 +93,9 @@ func newSearch(t testing.TB, source string) *search {
 }
 
 func (s *search) add(t testing.TB, h engine.Harness) {
-	sum := 0.0
+	sum, run := 0.0, load(t, h.Source)
 	for i, g := range games() {
-		sum += g.play(t, h.Source, i).Verdict.Reward
+		sum += g.play(run, i).Verdict.Reward
 	}
 	s.entries = append(s.entries, engine.Entry{Harness: h, Score: engine.Score{Mean: sum / 10, N: 10, K: 1}, Weights: "w1"})
 }
@@ -105,8 +104,9 @@ func (s *search) brief(t testing.TB, iteration int, seed uint64) engine.Brief {
 	best := s.entries[s.incumbent]
 	b := engine.Brief{Domain: "lookup", Skill: skillOf(t, "lookup"), Cycle: 1, Iteration: iteration, Slots: 3, Seed: seed,
 		Incumbent: best.Harness.ID, Entries: s.entries}
+	run := load(t, best.Harness.Source)
 	for i, g := range games() {
-		if tr := g.play(t, best.Harness.Source, i); tr.Verdict.Reward == 0 {
+		if tr := g.play(run, i); tr.Verdict.Reward == 0 {
 			b.Failures = append(b.Failures, tr)
 		} else {
 			b.Successes = append(b.Successes, tr)

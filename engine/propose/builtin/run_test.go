@@ -83,6 +83,12 @@ var symbols = interp.Exports{
 // interpret runs a harness as the sandbox does, by interpretation.
 func interpret(t testing.TB, source, input string, h *script) error {
 	t.Helper()
+	return load(t, source)(kit.NewSession(kit.Start{Task: kit.Task{Input: input}}, h))
+}
+
+// load evaluates a harness and returns its Run.
+func load(t testing.TB, source string) func(*kit.Session) error {
+	t.Helper()
 	i := interp.New(interp.Options{})
 	if err := i.Use(symbols); err != nil {
 		t.Fatal(err)
@@ -98,7 +104,7 @@ func interpret(t testing.TB, source, input string, h *script) error {
 	if !ok {
 		t.Fatalf("Run is a %s", run.Type())
 	}
-	return f(kit.NewSession(kit.Start{Task: kit.Task{Input: input}}, h))
+	return f
 }
 
 // compiler checks sources against the real packages; importing them is slow, so all

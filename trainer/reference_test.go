@@ -171,6 +171,7 @@ func bare(t testing.TB, c checkpoint.Config, dev *cuda.Device, o Options) *Train
 	}
 	o.defaults(m)
 	tr := &Trainer{adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: m}
+	tr.learner = &Learner{tr}
 	t.Cleanup(func() {
 		tr.forget()
 		if tr.tape != nil {

@@ -1,0 +1,79 @@
+package trainer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+// One optimizer step of the nano model: 2,048 tokens in sequences of about 100, all of them
+// in the loss, two threads.
+func BenchmarkTrainNano(b *testing.B) {
+	tr := serveNano(b)
+	rng := rand.New(rand.NewPCG(1, 1))
+	var rows []Row
+	for left := 2048; left > 0; {
+		n := min(left, 80+rng.IntN(41))
+		r := Row{IDs: make([]int32, n+1), Weights: make([]float32, n+1)}
+		for t := range r.IDs {
+			r.IDs[t] = int32(rng.IntN(259))
+			r.Weights[t] = min(1, float32(t))
+		}
+		rows, left = append(rows, r), left-n
+	}
+	if _, err := tr.Step(b.Context(), rows, 1e-3); err != nil {
+		b.Fatal(err)
+	}
+	before := tr.Counters()
+	for b.Loop() {
+		if _, err := tr.Step(b.Context(), rows, 1e-3); err != nil {
+			b.Fatal(err)
+		}
+	}
+	now := tr.Counters()
+	seconds := now.TrainSeconds - before.TrainSeconds
+	b.ReportMetric(float64(now.Forward-before.Forward)/seconds, "tok/s")
+	b.ReportMetric((now.TrainFLOPs-before.TrainFLOPs)/seconds/1e9, "GFLOP/s")
+}
+
+// Many sessions at once: prompts of 45 tokens, every eighth new, and 12 sampled tokens.
+func BenchmarkGenerateNano(b *testing.B) {
+	for _, sessions := range []int{1, 64, 256} {
+		b.Run(fmt.Sprint(sessions), func(b *testing.B) {
+			tr := serveNano(b)
+			rng := rand.New(rand.NewPCG(1, 1))
+			before := tr.Counters()
+			for seed := uint64(0); b.Loop(); {
+				requests := make([]engine.Request, sessions)
+				var prompt []int32
+				for i := range requests {
+					if i%8 == 0 {
+						prompt = make([]int32, 45)
+						for t := range prompt {
+							prompt[t] = int32(rng.IntN(259))
+						}
+					}
+					seed++
+					requests[i] = engine.Request{Prompt: prompt, MaxTokens: 12, Sampling: engine.Sampling{Temperature: 1}, Seed: seed}
+				}
+				together(b, tr.Policy(), requests)
+			}
+			now := tr.Counters()
+			wall := b.Elapsed().Seconds()
+			b.ReportMetric(float64(now.Decoded-before.Decoded)/wall, "tok/s")
+			b.ReportMetric((now.GenerateFLOPs-before.GenerateFLOPs)/wall/1e9, "GFLOP/s")
+			b.ReportMetric((now.GenerateSeconds-before.GenerateSeconds)/wall*100, "%device")
+		})
+	}
+}
+
+func serveNano(b *testing.B) *Trainer {
+	b.Helper()
+	tr := serve(b, nano(), cpu(b, 2), Options{})
+	if err := tr.InitMimetic(1); err != nil {
+		b.Fatal(err)
+	}
+	return tr
+}

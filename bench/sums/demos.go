@@ -40,7 +40,7 @@ func (d *Demos) Next(float64) bench.Episode {
 	}
 	s := draw(d.rng, 1+d.rng.IntN(2))
 	return bench.Episode{Kind: Name, Messages: append(messages,
-		bench.Message{Role: kit.User, Content: s.question(d.rng)},
+		bench.Message{Role: kit.User, Content: s.question(d.rng.IntN(len(wordings)))},
 		bench.Message{Role: kit.Assistant, Content: d.reply(s), Trained: true},
 	)}
 }

@@ -26,12 +26,8 @@ const Name = "sums"
 type Options struct {
 	Test   int // default 100
 	Select int // default 64
-	Train  int // default 1,600; more than about 1,800 has fewer one-step tasks in it
+	Train  int // default 1,600; more than about 1,900 has fewer one-step tasks in it
 }
-
-// patience is how often in a row a draw may be a repetition before the pool counts as
-// used up.
-const patience = 10000
 
 // New draws the tasks of a seed. Half of each split has one step and half two, no two
 // tasks are the same.
@@ -53,7 +49,8 @@ func New(seed uint64, o Options) (*engine.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{rng: bench.Rand(seed, "sums tasks"), answers: map[engine.TaskID]string{}}
+	w := world{}
+	left := newPool(bench.Rand(seed, "sums tasks"))
 	d := &engine.Domain{
 		Name:   Name,
 		Budget: engine.Budget{Tokens: 256, CallTokens: 32, Turns: 8, Tools: 1, LogBytes: 4096},
@@ -65,8 +62,9 @@ func New(seed uint64, o Options) (*engine.Domain, error) {
 		tasks *[]engine.Task
 		n     int
 	}{{&d.Test, o.Test}, {&d.Select, o.Select}, {&d.Train, o.Train}} {
-		if *split.tasks, err = w.tasks(split.n); err != nil {
-			return nil, err
+		*split.tasks = w.tasks(left.take(split.n))
+		if len(*split.tasks) < split.n {
+			return nil, engine.Fail(engine.AtTask, Name, fmt.Errorf("only %d different tasks left of the %d wanted", len(*split.tasks), split.n))
 		}
 	}
 	return d, nil
@@ -116,13 +114,13 @@ func draw(rng *rand.Rand, steps int) sum {
 // wordings of a question; %s is the expression.
 var wordings = []string{"What is %s?", "Compute %s.", "%s=?"}
 
-// question words a sum.
-func (s sum) question(rng *rand.Rand) string {
+// question words a sum in one of the wordings.
+func (s sum) question(wording int) string {
 	text := strconv.Itoa(s.first)
 	for _, next := range s.steps {
 		text += next.String()
 	}
-	return strings.Replace(wordings[rng.IntN(len(wordings))], "%s", text, 1)
+	return strings.Replace(wordings[wording], "%s", text, 1)
 }
 
 func (s sum) value() int {
@@ -133,52 +131,93 @@ func (s sum) value() int {
 	return v
 }
 
-// world is the engine.World: the reference answers. Only New writes to it.
-type world struct {
-	rng     *rand.Rand
-	answers map[engine.TaskID]string
+// stepsFrom are all steps that may follow a value.
+func stepsFrom(v int) []step {
+	var list []step
+	for b := 1; b <= 9; b++ {
+		list = append(list, step{b: b})
+	}
+	for b := 0; b <= min(v, 9); b++ {
+		list = append(list, step{minus: true, b: b})
+	}
+	return list
 }
 
-// tasks draws n tasks that no split has yet, one and two steps in turn.
-func (w *world) tasks(n int) ([]engine.Task, error) {
+// problem is a sum in one wording.
+type problem struct {
+	sum
+	text string
+}
+
+// pool holds the problems that no split has taken yet, by steps - 1: about 1,000 of one
+// step and 19,000 of two.
+type pool [2][]problem
+
+// newPool lists every problem in random order.
+func newPool(rng *rand.Rand) *pool {
+	p := &pool{}
+	add := func(s sum) {
+		for wording := range wordings {
+			kind := &p[len(s.steps)-1]
+			*kind = append(*kind, problem{s, s.question(wording)})
+		}
+	}
+	for first := 1; first <= 20; first++ {
+		for _, one := range stepsFrom(first) {
+			add(sum{first, []step{one}})
+			for _, two := range stepsFrom(one.apply(first)) {
+				add(sum{first, []step{one, two}})
+			}
+		}
+	}
+	for _, kind := range p {
+		rng.Shuffle(len(kind), func(i, j int) { kind[i], kind[j] = kind[j], kind[i] })
+	}
+	return p
+}
+
+// take removes up to n problems, one and two steps in turn while both last.
+func (p *pool) take(n int) []problem {
+	var list []problem
+	for len(list) < n && len(p[0])+len(p[1]) > 0 {
+		kind := &p[len(list)%2]
+		if len(*kind) == 0 {
+			kind = &p[1-len(list)%2]
+		}
+		list = append(list, (*kind)[0])
+		*kind = (*kind)[1:]
+	}
+	return list
+}
+
+// world is the engine.World: the reference answers. Only New writes to it.
+type world map[engine.TaskID]string
+
+func (w world) tasks(problems []problem) []engine.Task {
 	var list []engine.Task
-	for repeated := 0; len(list) < n; {
-		steps := 1 + len(list)%2
-		if repeated > patience/2 { // this kind is used up
-			steps = 2
-		}
-		if repeated > patience {
-			return nil, engine.Fail(engine.AtTask, Name, fmt.Errorf("only %d different tasks of the %d wanted", len(list), n))
-		}
-		s := draw(w.rng, steps)
-		text := s.question(w.rng)
-		id := bench.TaskID(Name, text)
-		if _, taken := w.answers[id]; taken {
-			repeated++
-			continue
-		}
-		repeated = 0
-		w.answers[id] = strconv.Itoa(s.value())
+	for _, p := range problems {
+		id := bench.TaskID(Name, p.text)
+		w[id] = strconv.Itoa(p.value())
 		tag := "1 step"
-		if steps == 2 {
+		if len(p.steps) == 2 {
 			tag = "2 steps"
 		}
-		list = append(list, engine.Task{ID: id, Domain: Name, Input: text, Tags: []string{tag}})
+		list = append(list, engine.Task{ID: id, Domain: Name, Input: p.text, Tags: []string{tag}})
 	}
-	return list, nil
+	return list
 }
 
 // Start opens a rollout; there are no tools.
-func (w *world) Start(task engine.Task) (engine.Environment, error) {
-	if _, ok := w.answers[task.ID]; !ok {
+func (w world) Start(task engine.Task) (engine.Environment, error) {
+	if _, ok := w[task.ID]; !ok {
 		return nil, engine.Fail(engine.AtTask, string(task.ID), fmt.Errorf("not a task of %s", Name))
 	}
 	return environment{}, nil
 }
 
 // Verify compares the answer in the model's text with the value, as text.
-func (w *world) Verify(task engine.Task, t *engine.Trajectory) (engine.Verdict, error) {
-	want, ok := w.answers[task.ID]
+func (w world) Verify(task engine.Task, t *engine.Trajectory) (engine.Verdict, error) {
+	want, ok := w[task.ID]
 	if !ok {
 		return engine.Verdict{}, engine.Fail(engine.AtVerifier, string(task.ID), fmt.Errorf("not a task of %s", Name))
 	}

@@ -13,14 +13,20 @@ const (
 	captureShare = 1.0 / 3 // of the moves prefer a capture
 
 	generatedTrain = 400
+
+	startFEN = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
 )
 
 // randomMate plays random games until one comes to a position with a mate in one, and
 // returns that position (spec/nano.md section 8). About two games in five do; a position
 // takes about 3 ms.
 func randomMate(rng *rand.Rand) *rules.Position {
+	start, err := decode(startFEN)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
 	for {
-		pos := rules.StartingPosition()
+		pos := start
 		for range playoutPlies {
 			moves := pos.ValidMoves()
 			if len(moves) == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"sync"
 
 	rules "github.com/corentings/chess/v2"
 )
@@ -15,13 +16,34 @@ var (
 	ErrIllegal = errors.New("illegal move")
 )
 
-// parse reads a FEN and checks what the rules package leaves open: one king a side, no
-// pawn on the first or last rank, castling rights with king and rook at home, and the
-// side that is not to move not in check.
-func parse(fen string) (*rules.Position, error) {
+// decoding guards the FEN decoder of the rules package: it keeps the ranks in a package
+// variable, so two at a time would mix their positions.
+var decoding sync.Mutex
+
+// decode reads a FEN. The decoder indexes a table of 128 pieces by byte, so foreign bytes
+// are kept from it.
+func decode(fen string) (*rules.Position, error) {
+	for i := range len(fen) {
+		if fen[i] < ' ' || fen[i] > '~' {
+			return nil, fmt.Errorf("%w: byte %d is not ASCII", ErrFEN, i)
+		}
+	}
+	decoding.Lock()
+	defer decoding.Unlock()
 	pos := &rules.Position{}
 	if err := pos.UnmarshalText([]byte(fen)); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrFEN, err)
+	}
+	return pos, nil
+}
+
+// parse reads a FEN and checks what the rules package leaves open: one king a side, no
+// pawn on the first or last rank, castling rights with king and rook at home, a pawn to
+// take en passant, and the side that is not to move not in check.
+func parse(fen string) (*rules.Position, error) {
+	pos, err := decode(fen)
+	if err != nil {
+		return nil, err
 	}
 	kings := map[rules.Piece]int{}
 	enemyKing := rules.NoSquare
@@ -43,6 +65,9 @@ func parse(fen string) (*rules.Position, error) {
 		return nil, fmt.Errorf("%w: %d white and %d black kings", ErrFEN, kings[rules.WhiteKing], kings[rules.BlackKing])
 	}
 	if err := checkCastling(pos); err != nil {
+		return nil, err
+	}
+	if err := checkEnPassant(pos); err != nil {
 		return nil, err
 	}
 	for _, move := range pos.ValidMoves() {
@@ -72,6 +97,22 @@ func checkCastling(pos *rules.Position) error {
 		if pos.Board().Piece(home.king) != home.pieces[0] || pos.Board().Piece(home.rook) != home.pieces[1] {
 			return fmt.Errorf("%w: castling right %s without king and rook at home", ErrFEN, home.right)
 		}
+	}
+	return nil
+}
+
+// checkEnPassant wants the pawn that has just passed the en passant square.
+func checkEnPassant(pos *rules.Position) error {
+	square := pos.EnPassantSquare()
+	if square == rules.NoSquare {
+		return nil
+	}
+	pawn, from, to := rules.BlackPawn, rules.Rank6, rules.Rank5
+	if pos.Turn() == rules.Black {
+		pawn, from, to = rules.WhitePawn, rules.Rank3, rules.Rank4
+	}
+	if square.Rank() != from || pos.Board().Piece(rules.NewSquare(square.File(), to)) != pawn {
+		return fmt.Errorf("%w: nothing to take en passant on %s", ErrFEN, square)
 	}
 	return nil
 }

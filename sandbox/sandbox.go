@@ -16,6 +16,8 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/worker"
 )
 
+//go:generate go run ./image/build image
+
 // WorkerMain does a worker's work and exits, if this process was started as a worker;
 // otherwise it returns at once.
 func WorkerMain() { worker.Main() }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,6 +71,12 @@ func load(tb testing.TB, box *Sandbox, source string) engine.Program {
 	return p
 }
 
+// run loads a source and runs it once.
+func run(tb testing.TB, box *Sandbox, source string, host engine.Host) (engine.GuestUse, error) {
+	tb.Helper()
+	return load(tb, box, source).Run(context.Background(), engine.Start{Domain: "d", Input: "q"}, host)
+}
+
 const head = `package harness
 
 import "github.com/seed-7c27e6b8/whale/harnesses/kit"
@@ -106,56 +111,3 @@ func Run(s *kit.Session) error {
 	return nil
 }
 `
-
-func TestTry(t *testing.T) {
-	box := open(t, Config{})
-	p := load(t, box, fourTurns)
-	h := &script{}
-	use, err := p.Run(context.Background(), engine.Start{Input: "q"}, h)
-	t.Log(use, err, h.turns)
-	l, err := box.Level(context.Background())
-	t.Log(l, err)
-	p = load(t, box, head+"func Run(s *kit.Session) error { for {} }")
-	use, err = p.Run(context.Background(), engine.Start{Input: "q"}, h)
-	t.Log(use, err)
-	var le *engine.LimitError
-	if !errors.As(err, &le) {
-		t.Fatal(err)
-	}
-}
-
-func BenchmarkResetEmptyRun(b *testing.B) {
-	box := open(b, Config{Workers: 1})
-	p := load(b, box, head+"func Run(s *kit.Session) error { return nil }")
-	for b.Loop() {
-		if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkFourTurnRollout(b *testing.B) {
-	box := open(b, Config{Workers: 1})
-	p := load(b, box, fourTurns)
-	var guest float64
-	for b.Loop() {
-		use, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		guest += use.Seconds
-	}
-	b.ReportMetric(guest/float64(b.N)*1e9, "guest-ns/op")
-}
-
-func BenchmarkLoad(b *testing.B) {
-	box := open(b, Config{Workers: 1})
-	n := 0
-	for b.Loop() {
-		n++
-		p := load(b, box, fourTurns+fmt.Sprintf("// %d\n", n))
-		if err := p.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

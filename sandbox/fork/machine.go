@@ -82,8 +82,8 @@ func (m *Machine) openKernel() {
 
 // compile tries the cache, then a fresh cache, then no cache.
 func (m *Machine) compile(ctx context.Context, wasm []byte) error {
-	settings := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false).
-		WithMemoryLimitPages(uint32(m.config.MaxMemory >> 16))
+	// The limit on memory is in type memory, which can say that it refused.
+	settings := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	try := func(cache wazero.CompilationCache) (err error) {
 		c := settings
 		if cache != nil {

@@ -113,7 +113,6 @@ func (l *loaded) run(start abi.Start) (end abi.End) {
 	for _, t := range start.Tools {
 		s.Tools = append(s.Tools, kit.ToolSpec(t))
 	}
-	host := &wall{answer: make([]byte, 16<<10)}
 	return classify(l.main(kit.NewSession(s, host)))
 }
 

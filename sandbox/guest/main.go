@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 	"unsafe"
 
@@ -15,17 +16,27 @@ var (
 	program     *loaded
 	room        = make([]byte, 64<<10) // input from the host
 	out         []byte                 // output to the host, valid until the next call
+	host        = &wall{answer: make([]byte, 32<<10)}
 )
 
-// The stack limit ends recursion early, while little memory has been touched; the
-// memory limit makes the collector work harder before the host refuses to grow.
 const (
-	maxStack   = 8 << 20
+	// maxStack ends recursion early, while little memory has been touched. Package worker
+	// reports it.
+	maxStack = 8 << 20
+	// softMemory is where the collector begins to work. A rollout ends long before that,
+	// and its garbage goes away with its memory.
 	softMemory = 48 << 20
+	// headroom is heap that is there before a run starts: an instance whose memory grew
+	// can't be reset.
+	headroom = 6 << 20
 )
 
 func init() {
 	debug.SetMaxStack(maxStack)
+	out = make([]byte, headroom)
+	out = nil
+	runtime.GC()
+	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(softMemory)
 }
 

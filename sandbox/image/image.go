@@ -1,5 +1,5 @@
 // Package image holds the guest program, compiled and compressed, as part of the binary.
-// The file is made by `go generate ./sandbox/image` (which `make` calls) and is not
+// The file is made by `go generate ./sandbox` (which `make` calls) and is not
 // under version control; without it everything compiles and Guest says what is missing.
 package image
 
@@ -10,8 +10,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 )
-
-//go:generate go run ./build
 
 // ErrNotBuilt: the binary was built before the guest.
 var ErrNotBuilt = errors.New("sandbox image: not built: run make")

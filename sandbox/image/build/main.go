@@ -1,5 +1,5 @@
-// Build compiles the guest for wasip1 and writes it, compressed, into the folder it is
-// started in: `go generate ./sandbox/image`. The flags are fixed, since other flags would
+// Build compiles the guest for wasip1 and writes it, compressed, into the folder named by
+// its argument: `go generate ./sandbox`. The flags are fixed, since other flags would
 // compile the standard library once more.
 package main
 
@@ -17,13 +17,17 @@ import (
 const guest = "github.com/seed-7c27e6b8/whale/sandbox/guest"
 
 func main() {
-	if err := build(); err != nil {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: build FOLDER")
+		os.Exit(2)
+	}
+	if err := build(filepath.Join(os.Args[1], image.File)); err != nil {
 		fmt.Fprintln(os.Stderr, "sandbox image:", err)
 		os.Exit(1)
 	}
 }
 
-func build() error {
+func build(target string) error {
 	folder, err := os.MkdirTemp("", "whale-image-")
 	if err != nil {
 		return err
@@ -46,8 +50,8 @@ func build() error {
 	}
 	packed := encoder.EncodeAll(module, nil)
 	// Written aside and renamed: a build that is cut short leaves no half guest.
-	if err := os.WriteFile(image.File+".new", packed, 0o644); err != nil {
+	if err := os.WriteFile(target+".new", packed, 0o644); err != nil {
 		return err
 	}
-	return os.Rename(image.File+".new", image.File)
+	return os.Rename(target+".new", target)
 }

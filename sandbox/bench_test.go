@@ -1,0 +1,45 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+func BenchmarkResetEmptyRun(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	p := load(b, box, head+"func Run(s *kit.Session) error { return nil }")
+	for b.Loop() {
+		if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFourTurnRollout(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	p := load(b, box, fourTurns)
+	var guest float64
+	for b.Loop() {
+		use, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		guest += use.Seconds
+	}
+	b.ReportMetric(guest/float64(b.N)*1e9, "guest-ns/op")
+}
+
+func BenchmarkLoad(b *testing.B) {
+	box := open(b, Config{Workers: 1})
+	n := 0
+	for b.Loop() {
+		n++
+		p := load(b, box, fourTurns+fmt.Sprintf("// %d\n", n))
+		if err := p.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

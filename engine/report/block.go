@@ -3,6 +3,8 @@ package report
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-7c27e6b8/whale/engine"
 )
 
 // block lays the live display out in three lines of fewer than width columns, so that
@@ -13,56 +15,73 @@ func block(s snapshot, st style, width int) [3]string {
 		width = 80 // a terminal that does not tell its size
 	}
 	width-- // some terminals wrap when the last column is written
-	if s.Kind == "" {
-		return [3]string{fit(width, "starting"), "", ""}
-	}
-	head := []string{string(s.Kind) + " phase"}
-	if s.Kind == TestWork {
-		head[0] = "test"
-	}
-	if s.Cycle > 0 && s.Kind != TestWork {
-		head = append(head, "cycle "+of(s.Cycle, s.Cycles))
-	}
-	if s.Unit > 0 {
-		head = append(head, s.unit()+" "+of(s.Unit, s.Units))
-	}
-	if s.Rate >= 0 {
-		head = append(head, rateName(s.Kind)+" "+share(s.Rate))
-	}
-	if s.Score >= 0 {
-		head = append(head, "score "+share(s.Score))
+	p := s.progress
+	name, head := s.head()
+	first := fit(width, append([]string{name}, head...)...)
+	if st.color && strings.HasPrefix(first, name) {
+		first = "\x1b[1m" + name + "\x1b[0m" + first[len(name):]
 	}
 	tail := []string{"elapsed " + clock(s.elapsed)}
-	if s.leftOK {
+	if s.left > 0 {
 		tail = append(tail, "left "+clock(s.left))
 	}
-	tail = append(tail, compact(s.speed)+" tokens/s")
-	first := fit(width, head...)
-	if name := head[0]; st.color && strings.HasPrefix(first, name) {
-		first = "\x1b[1m" + name + "\x1b[0m" + first[len(name):]
+	switch {
+	case p.Jobs > 0 && p.Done >= p.Jobs && p.Stage == engine.StageWeight:
+		tail = append(tail, "training")
+	case p.TokensPerSecond > 0:
+		tail = append(tail, compact(p.TokensPerSecond)+" tokens/s")
 	}
 	return [3]string{first, s.bar(st, width), fit(width, tail...)}
 }
 
-func rateName(k PhaseKind) string {
-	if k == WeightPhase {
-		return "accepted"
+// head is the first line in fields: the phase, where in it, and how well it goes.
+func (s snapshot) head() (name string, fields []string) {
+	p := s.progress
+	switch p.Stage {
+	case engine.StageWeight, engine.StageHarness:
+		name = string(p.Stage) + " phase"
+		unit := "step "
+		if p.Stage == engine.StageHarness {
+			unit = "iteration "
+		}
+		fields = append(fields, "cycle "+of(p.Unit.Cycle, p.Cycles), unit+of(p.Unit.Index, p.Unit.Of))
+	case engine.StageMeasure:
+		name = "measuring"
+		fields = append(fields, "point "+of(p.Point, p.Points))
+	case engine.StageDone:
+		return "done", nil
+	default:
+		return "starting", nil
 	}
-	return "best"
+	switch {
+	case p.Done > 0:
+		fields = append(fields, "accuracy "+share(p.Mean))
+	case s.rate >= 0:
+		fields = append(fields, "accuracy "+share(s.rate))
+	}
+	return name, fields
 }
 
-// bar is the share of the planned rollouts that is done, with the counts behind it.
+// bar is the share of the budget that is spent, with the counts behind it; while
+// measuring, the share of the points.
 func (s snapshot) bar(st style, width int) string {
-	done, all := s.Done.Total(), s.Plan.Total()
-	counts := count(done) + " rollouts"
-	if all > 0 {
-		counts = count(done) + "/" + count(all) + " rollouts"
+	p := s.progress
+	done, all, name := p.Spent.Weight+p.Spent.Harness, p.Budget, " rollouts"
+	switch p.Stage {
+	case engine.StageWeight, engine.StageHarness:
+		done += p.Done
+	case engine.StageMeasure:
+		done, all, name = p.Done, p.Jobs, " rollouts of this point"
 	}
-	room := min(width-len(counts)-2, 48)
+	counts := count(done) + name
+	if all > 0 {
+		counts = count(done) + "/" + count(all) + name
+	}
+	room := min(width-utf8.RuneCountInString(counts)-2, 48)
 	if all <= 0 || room < 8 {
 		return fit(width, counts)
 	}
-	full := min(room, max(0, int(int64(room)*int64(done)/int64(all))))
+	full := min(room, max(0, int(float64(room)*float64(done)/float64(all))))
 	on, off := "#", "."
 	if st.unicode {
 		on, off = "━", "─"

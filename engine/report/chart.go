@@ -20,6 +20,7 @@ type chart struct {
 	StepPath                 string
 	Points                   []mark
 	PointPath                string
+	Others                   []curve
 	Baseline                 *mark
 	Accepted                 []mark
 }
@@ -27,13 +28,19 @@ type chart struct {
 // band is the shading of one phase.
 type band struct {
 	X, W  float64
-	Kind  PhaseKind
+	Kind  string
 	Label string // empty where it would not fit
 	Title string
 }
 
 // Middle is where the band's label stands.
 func (b band) Middle() float64 { return b.X + b.W/2 }
+
+// curve is the line of another run with its name at the end.
+type curve struct {
+	Path string
+	End  mark
+}
 
 // Where the template puts the words around the plot.
 
@@ -51,12 +58,11 @@ type tick struct {
 
 // mark is one value with its interval from Lo to Hi (the same height when it has none).
 type mark struct {
-	X, Y, Lo, Hi float64
-	Label        string // printed beside it, if not empty
-	Anchor       string // how Label sits: start, middle, end
-	LabelX       float64
-	LabelY       float64
-	Title        string
+	X, Y, Lo, Hi   float64
+	Label          string // printed beside it, if not empty
+	Anchor         string // how Label sits: start or end
+	LabelX, LabelY float64
+	Title          string
 }
 
 // plot maps data to coordinates.
@@ -75,28 +81,21 @@ func (p plot) y(v float64) float64 {
 }
 
 // newChart draws a run into a box of the given size, in CSS pixels.
-func newChart(r Run, width, height float64) chart {
+func newChart(t timeline, others []Other, baseline engine.Interval, width, height float64) chart {
 	c := chart{Width: width, Height: height, Left: 38, Top: 30, Right: width - 14, Bottom: height - 44}
-	p := plot{chart: &c, most: float64(mostRollouts(r)), peak: peakValue(r)}
-	c.Label = chartLabel(r)
+	p := plot{chart: &c, most: float64(mostRollouts(t, others)), peak: peakValue(t, others, baseline)}
+	c.Label = chartLabel(t.curve)
 	p.drawAxes()
-	p.drawSpans(r)
-	p.drawSteps(r)
-	p.drawPoints(r.Points)
-	if b := r.Summary.Baseline; b != nil && finite(b.Mean) {
-		y := p.y(b.Mean)
-		c.Baseline = &mark{X: c.Left, Y: y, Lo: p.y(b.Lo), Hi: p.y(b.Hi), LabelY: baselineLabel(y, c),
-			Title: "start with the same tokens: " + interval(*b)}
+	p.drawSpans(t)
+	p.drawSteps(t)
+	for _, o := range others {
+		p.drawOther(o)
+	}
+	p.drawPoints(t.curve)
+	if baseline.N > 0 && finite(baseline.Mean) {
+		c.Baseline = &mark{X: c.Left, Y: p.y(baseline.Mean), Title: "start with the same tokens: " + interval(baseline)}
 	}
 	return c
-}
-
-// baselineLabel puts the words above the line, or below it close to the top edge.
-func baselineLabel(y float64, c chart) float64 {
-	if y-6 < c.Top+10 {
-		return y + 14
-	}
-	return y - 6
 }
 
 func (p plot) drawAxes() {
@@ -110,59 +109,60 @@ func (p plot) drawAxes() {
 	}
 }
 
-func (p plot) drawSpans(r Run) {
-	incumbent := r.Seed
-	for _, s := range r.Spans {
+func (p plot) drawSpans(t timeline) {
+	incumbent := t.seed
+	for _, s := range t.spans {
 		from, to := p.x(s.From), p.x(s.To)
-		b := band{X: from, W: to - from, Kind: s.Kind, Title: spanTitle(s)}
-		if b.W >= 52 {
-			b.Label = string(s.Kind)
-		} else if b.W >= 16 {
-			b.Label = string(s.Kind)[:1]
+		kind := oneLine(string(s.Kind))
+		b := band{X: from, W: max(0, to-from), Kind: kind, Title: spanTitle(s)}
+		switch {
+		case b.W >= 52:
+			b.Label = kind
+		case b.W >= 16:
+			b.Label, _ = cut(kind, 1)
 		}
 		p.Bands = append(p.Bands, b)
-		if s.Accepted == "" || s.Accepted == incumbent {
+		if s.Kept == "" || s.Kept == incumbent {
 			continue
 		}
-		incumbent = s.Accepted
+		incumbent = s.Kept
 		p.Accepted = append(p.Accepted, mark{X: to, Y: p.Top, Lo: p.Bottom, Hi: p.Top,
-			Title: fmt.Sprintf("cycle %d accepts %s", s.Cycle, visible(string(s.Accepted)))})
+			Title: fmt.Sprintf("cycle %d keeps %s", s.Cycle, short(string(s.Kept)))})
 	}
 }
 
 // drawSteps draws a line within each weight phase, none across the phases between.
-func (p plot) drawSteps(r Run) {
+func (p plot) drawSteps(t timeline) {
 	var line path
 	phase := 0
-	for i, s := range r.Steps {
+	for i, s := range t.steps {
 		if !finite(s.Accepted) {
 			continue
 		}
-		for phase < len(r.Spans) && r.Spans[phase].To < s.Rollouts {
+		for phase < len(t.spans) && t.spans[phase].To < s.Rollouts {
 			phase++
 			line.lift = true
 		}
 		m := mark{X: p.x(s.Rollouts), Y: p.y(s.Accepted),
 			Title: fmt.Sprintf("step %d: accepted %s, loss %s", i+1, share(s.Accepted), share(s.NLL))}
-		m.Lo, m.Hi = m.Y, m.Y
 		p.Steps = append(p.Steps, m)
 		line.to(m.X, m.Y)
 	}
 	p.StepPath = line.String()
 }
 
-func (p plot) drawPoints(points []Point) {
+func (p plot) drawPoints(points []engine.CurvePoint) {
 	var line path
 	for _, q := range points {
-		if !finite(q.Score.Mean) {
+		if q.Test == nil || !finite(q.Test.Mean) {
 			continue
 		}
-		m := mark{X: p.x(q.Rollouts), Y: p.y(q.Score.Mean), Lo: p.y(q.Score.Mean), Hi: p.y(q.Score.Mean)}
-		if finite(q.Score.Lo) && finite(q.Score.Hi) {
-			m.Lo, m.Hi = p.y(q.Score.Lo), p.y(q.Score.Hi)
+		m := mark{X: p.x(q.Rollouts), Y: p.y(q.Test.Mean), Lo: p.y(q.Test.Mean), Hi: p.y(q.Test.Mean)}
+		if finite(q.Test.Lo) && finite(q.Test.Hi) {
+			m.Lo, m.Hi = p.y(q.Test.Lo), p.y(q.Test.Hi)
 		}
-		m.Title = fmt.Sprintf("%s rollouts: %s", count(q.Rollouts), interval(q.Score))
-		p.place(&m, share(q.Score.Mean))
+		m.Title = fmt.Sprintf("%s rollouts: %s, mean@%d", count(q.Rollouts), interval(bounds(q.Test)), q.Test.K)
+		p.place(&m, share(q.Test.Mean))
 		p.Points = append(p.Points, m)
 		line.to(m.X, m.Y)
 	}
@@ -170,6 +170,32 @@ func (p plot) drawPoints(points []Point) {
 	for i := 1; i < len(p.Points)-1; i++ { // only the ends carry their value
 		p.Points[i].Label = ""
 	}
+}
+
+// drawOther draws another run in the background, with its name at its last point.
+func (p plot) drawOther(o Other) {
+	var line path
+	var end mark
+	for _, q := range o.Curve {
+		if q.Test == nil || !finite(q.Test.Mean) {
+			continue
+		}
+		end = mark{X: p.x(q.Rollouts), Y: p.y(q.Test.Mean),
+			Title: fmt.Sprintf("%s, %s rollouts: %s", oneLine(first(o.Name, 40)), count(q.Rollouts), interval(bounds(q.Test)))}
+		line.to(end.X, end.Y)
+	}
+	if len(line.text) == 0 {
+		return
+	}
+	end.Label, end.Anchor = oneLine(first(o.Name, 40)), "end"
+	end.LabelX, end.LabelY = end.X-2, end.Y-7
+	if end.X < (p.Left+p.Right)/2 {
+		end.LabelX, end.Anchor = end.X+2, "start"
+	}
+	if end.LabelY < p.Top+12 {
+		end.LabelY = end.Y + 16
+	}
+	p.Others = append(p.Others, curve{Path: line.String(), End: end})
 }
 
 // place puts a label above the upper end of an interval, or below the lower one where
@@ -212,30 +238,32 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 func niceStep(most, wanted float64) float64 {
 	raw := most / max(1, wanted)
 	unit := math.Pow(10, math.Floor(math.Log10(max(raw, 1))))
-	for _, f := range []float64{1, 2, 5, 10} {
+	for _, f := range []float64{1, 2, 5} {
 		if f*unit >= raw {
-			return max(1, f*unit)
+			return f * unit
 		}
 	}
-	return max(1, 10*unit)
+	return 10 * unit
 }
 
-func mostRollouts(r Run) int {
+func mostRollouts(t timeline, others []Other) int {
 	most := 1
-	for _, q := range r.Points {
-		most = max(most, q.Rollouts)
-	}
-	for _, s := range r.Spans {
+	for _, s := range t.spans {
 		most = max(most, s.To)
 	}
-	for _, s := range r.Steps {
-		most = max(most, s.Rollouts)
+	for _, q := range t.curve {
+		most = max(most, q.Rollouts)
+	}
+	for _, o := range others {
+		for _, q := range o.Curve {
+			most = max(most, q.Rollouts)
+		}
 	}
 	return most
 }
 
-// peakValue is the value at the top: everything fits, in quarters of the scale or less.
-func peakValue(r Run) float64 {
+// peakValue is the value at the top: the smallest fifth of the scale that holds all.
+func peakValue(t timeline, others []Other, baseline engine.Interval) float64 {
 	most := 0.0
 	see := func(values ...float64) {
 		for _, v := range values {
@@ -244,14 +272,19 @@ func peakValue(r Run) float64 {
 			}
 		}
 	}
-	for _, q := range r.Points {
-		see(q.Score.Mean, q.Score.Hi)
+	all := append([]Other{{Curve: t.curve}}, others...)
+	for _, o := range all {
+		for _, q := range o.Curve {
+			if q.Test != nil {
+				see(q.Test.Mean, q.Test.Hi)
+			}
+		}
 	}
-	for _, s := range r.Steps {
+	for _, s := range t.steps {
 		see(s.Accepted)
 	}
-	if b := r.Summary.Baseline; b != nil {
-		see(b.Mean)
+	if baseline.N > 0 {
+		see(baseline.Mean)
 	}
 	for _, peak := range []float64{0.2, 0.4, 0.6, 0.8} {
 		if most <= peak {
@@ -261,24 +294,39 @@ func peakValue(r Run) float64 {
 	return 1
 }
 
-func spanTitle(s Span) string {
-	unit := "steps"
-	if s.Kind == HarnessPhase {
-		unit = "iterations"
-	}
-	return fmt.Sprintf("cycle %d, %s phase: %s %s, %s rollouts", s.Cycle, s.Kind, count(s.Units), unit, count(s.To-s.From))
+func spanTitle(s span) string {
+	return fmt.Sprintf("cycle %d, %s phase: %s %s, %s rollouts", s.Cycle, oneLine(string(s.Kind)), count(s.Units), unitName(s.Kind), count(s.To-s.From))
 }
 
-func chartLabel(r Run) string {
-	if len(r.Points) == 0 {
-		return "Nothing was measured on the test split yet."
+func unitName(k engine.PhaseKind) string {
+	if k == engine.HarnessKind {
+		return "iterations"
 	}
-	first, last := r.Points[0], r.Points[len(r.Points)-1]
+	return "steps"
+}
+
+func chartLabel(points []engine.CurvePoint) string {
+	h := headsOf(points)
+	if h.start == nil || h.final == nil {
+		return "Not everything was measured on the test split yet."
+	}
 	return fmt.Sprintf("Test accuracy against rollouts spent: %s at the start, %s after %s rollouts.",
-		share(first.Score.Mean), share(last.Score.Mean), count(last.Rollouts))
+		share(h.start.Mean), share(h.final.Mean), count(points[len(points)-1].Rollouts))
 }
 
-// interval prints a score with its interval: 0.947 [0.925, 0.966].
-func interval(s engine.Score) string {
-	return fmt.Sprintf("%s [%s, %s]", share(s.Mean), share(s.Lo), share(s.Hi))
+// interval prints a mean with its interval: 0.947 [0.925, 0.966].
+func interval(s engine.Interval) string {
+	return fmt.Sprintf("%s %s", share(s.Mean), brackets(s))
+}
+
+func brackets(s engine.Interval) string {
+	return fmt.Sprintf("[%s, %s]", share(s.Lo), share(s.Hi))
+}
+
+// bounds is a score's mean with its interval; of nil, one of no tasks.
+func bounds(s *engine.Score) engine.Interval {
+	if s == nil {
+		return engine.Interval{}
+	}
+	return engine.Interval{Mean: s.Mean, Lo: s.Lo, Hi: s.Hi, N: s.N}
 }

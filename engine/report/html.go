@@ -31,44 +31,51 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		}
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	},
-	"share":   share,
-	"count":   count,
-	"seconds": seconds,
-	"visible": visible,
-	"compact": func(n int) string { return compact(float64(n)) },
+	"share":    share,
+	"count":    count,
+	"seconds":  seconds,
+	"brackets": brackets,
+	"compact":  func(n int) string { return compact(float64(n)) },
 }).Parse(pageSource))
 
-// pageView is what the template prints.
+// pageView is what the template prints. All text in it is visible already.
 type pageView struct {
 	Style      template.CSS // our own file, embedded
 	Title      string
-	Run        Run
+	Domain     string
+	Condition  string
+	Seed       uint64
 	K          int
 	Headline   headline
-	Wide, Slim chart
 	Facts      []fact
+	Wide, Slim chart
 	Tags       []tagRow
 	Phases     []phaseRow
-	Total      engine.Cost
+	Total      engine.Spending
+	Seconds    float64
 	Stages     []stageRow
-	Accepted   []harnessView
-	Refused    []harnessView
+	Lineage    lineage
 	Rejected   []rejectionRow
-	Final      *harnessView
 	Rollouts   []transcriptView
 	Left       int // transcripts not shown
-	Settings   []Setting
+	Origin     []pair
 }
 
 // headline is the result in a sentence.
 type headline struct {
-	Start, Final, Best engine.Score
-	Verdict            string
-	Baseline           string
-	HasResult          bool
+	Start, Final engine.Interval
+	Verdict      string
+	Baseline     string
+	HasResult    bool
 }
 
 type fact struct{ Name, Value, Note string }
+
+// pair is one line of where the run comes from.
+type pair struct {
+	Name, Value string
+	Code        bool
+}
 
 type tagRow struct {
 	Tag                string
@@ -80,10 +87,12 @@ type tagRow struct {
 }
 
 type phaseRow struct {
-	Span
+	Kind     string
+	Cycle    string
+	Units    string
 	Rollouts int
 	Change   string
-	Unit     string
+	Spending engine.Spending
 }
 
 type stageRow struct {
@@ -97,40 +106,30 @@ type rejectionRow struct {
 }
 
 func viewRun(r Run) pageView {
-	s := r.Summary
+	s, t := r.Summary, newTimeline(r.Records)
+	h := headsOf(t.curve)
 	v := pageView{
-		Style: template.CSS(pageStyle), Run: r, K: kOf(s),
-		Title:    fmt.Sprintf("%s, %s, seed %d", oneLine(s.Domain), oneLine(s.Condition), s.Seed),
-		Headline: viewHeadline(s),
-		Wide:     newChart(r, 960, 380), Slim: newChart(r, 360, 300),
-		Facts: viewFacts(r), Tags: viewTags(s.Test), Stages: viewStages(s.Seconds),
+		Style: template.CSS(pageStyle), Domain: oneLine(first(s.Domain, 60)), Condition: oneLine(first(s.Condition, 60)), Seed: s.Seed,
+		K: h.k(), Headline: viewHeadline(s), Facts: viewFacts(s, t),
+		Wide: newChart(t, r.Others, s.BaselineSameTokens, 960, 380), Slim: newChart(t, r.Others, s.BaselineSameTokens, 360, 300),
+		Tags: viewTags(h), Seconds: s.Seconds.Total, Stages: viewStages(s.Seconds),
+		Lineage: newLineage(t, r.Harnesses), Origin: viewOrigin(r),
 		Rollouts: viewTranscripts(r), Left: max(0, len(r.Transcripts)-maxTranscripts),
 	}
-	for _, span := range r.Spans {
-		v.Phases = append(v.Phases, viewPhase(span))
-		v.Total = v.Total.Add(span.Cost)
-	}
-	v.Accepted, v.Refused, v.Final = viewHarnesses(r)
-	for _, x := range r.Rejected {
+	v.Title = fmt.Sprintf("%s, %s, seed %d", v.Domain, v.Condition, s.Seed)
+	v.Phases, v.Total = viewPhases(t)
+	for _, x := range t.rejected[:min(len(t.rejected), maxRefused)] {
 		v.Rejected = append(v.Rejected, rejectionRow{
 			ID: short(string(x.Harness.ID)), Where: fmt.Sprintf("%d:%d", x.Err.Line, x.Err.Column),
 			Rule: oneLine(first(x.Err.Rule, 60)), Reason: first(x.Err.Reason, 400),
 			Hypothesis: first(x.Harness.Meta.Hypothesis, 400),
 		})
 	}
-	for _, x := range r.Settings {
-		v.Settings = append(v.Settings, Setting{oneLine(x.Name), first(x.Value, 400)})
-	}
 	return v
 }
 
-// kOf is the number of samples a task that the test scores rest on.
-func kOf(s Summary) int {
-	return max(s.Test.Start.K, s.Test.Final.K, s.Test.Best.K)
-}
-
-func viewHeadline(s Summary) headline {
-	h := headline{Start: s.Test.Start, Final: s.Test.Final, Best: s.Test.Best}
+func viewHeadline(s engine.Summary) headline {
+	h := headline{Start: s.Test.Start, Final: s.Test.Final}
 	h.HasResult = h.Start.N > 0 && h.Final.N > 0
 	switch {
 	case !h.HasResult:
@@ -142,21 +141,26 @@ func viewHeadline(s Summary) headline {
 	default:
 		h.Verdict = "The intervals overlap: no change that this test can tell from noise."
 	}
-	if b := s.Baseline; b != nil {
-		h.Baseline = "The start spending as many tokens a task reaches " + interval(*b) + "."
+	if b := s.BaselineSameTokens; b.N > 0 {
+		h.Baseline = "The start, voting with as many tokens a task, reaches " + interval(b) + "."
 	}
 	return h
 }
 
-func viewFacts(r Run) []fact {
-	s := r.Summary
-	facts := []fact{
-		{"best", share(s.Test.Best.Mean), fmt.Sprintf("[%s, %s]", share(s.Test.Best.Lo), share(s.Test.Best.Hi))},
+func viewFacts(s engine.Summary, t timeline) []fact {
+	best := fact{"best point", missing, "chosen on the select split"}
+	if s.Test.Best.N > 0 {
+		best.Value, best.Note = share(s.Test.Best.Mean), brackets(s.Test.Best)
+	}
+	facts := []fact{best,
 		{"rollouts", count(s.Rollouts.Weight + s.Rollouts.Harness),
 			fmt.Sprintf("weight %s, harness %s", compact(float64(s.Rollouts.Weight)), compact(float64(s.Rollouts.Harness)))},
 		{"tokens sampled", compact(float64(s.Tokens.Sampled)), compact(float64(s.Tokens.Trained)) + " trained"},
-		{"seconds", seconds(s.Seconds.Total), oneLine(s.Device)},
+		{"seconds", seconds(s.Seconds.Total), oneLine(first(s.Device, 40))},
 		{"unparsed", share(s.Unparsed), "coverage " + share(s.Coverage)},
+	}
+	if len(t.steps) > 0 {
+		facts = append(facts, fact{"largest drift", strconv.FormatFloat(t.drift, 'g', 2, 64), "log-prob, learner − policy"})
 	}
 	if s.Joules != nil {
 		facts = append(facts, fact{"joules", compact(*s.Joules), ""})
@@ -164,11 +168,11 @@ func viewFacts(r Run) []fact {
 	return facts
 }
 
-func viewTags(t Tests) []tagRow {
+func viewTags(h heads) []tagRow {
 	var rows []tagRow
-	for _, name := range tagNames(t) {
-		row := tagRow{Tag: oneLine(first(name, 40)), N: max(t.Start.ByTag[name].N, t.Final.ByTag[name].N),
-			Start: tagMean(t.Start, name), Best: tagMean(t.Best, name), Final: tagMean(t.Final, name)}
+	for _, name := range h.tags() {
+		row := tagRow{Tag: oneLine(first(name, 40)), N: h.tagTasks(name),
+			Start: tagMean(h.start, name), Best: tagMean(h.best, name), Final: tagMean(h.final, name)}
 		from, to := percent(row.Start, 1), percent(row.Final, 1)
 		row.Both, row.Change, row.Fell = min(from, to), max(from, to)-min(from, to), to < from
 		rows = append(rows, row)
@@ -176,9 +180,11 @@ func viewTags(t Tests) []tagRow {
 	return rows
 }
 
-func tagMean(s engine.Score, tag string) float64 {
-	if m, ok := s.ByTag[tag]; ok {
-		return m.Mean
+func tagMean(s *engine.Score, tag string) float64 {
+	if s != nil {
+		if m, ok := s.ByTag[tag]; ok {
+			return m.Mean
+		}
 	}
 	return math.NaN()
 }
@@ -190,25 +196,55 @@ func percent(part, whole float64) float64 {
 	return min(100, max(0, 100*part/whole))
 }
 
-func viewPhase(s Span) phaseRow {
-	row := phaseRow{Span: s, Rollouts: s.To - s.From, Unit: "steps"}
-	if s.Kind == HarnessPhase {
-		row.Unit = "iterations"
+func viewPhases(t timeline) (rows []phaseRow, total engine.Spending) {
+	for _, s := range t.spans {
+		row := phaseRow{Kind: oneLine(string(s.Kind)), Cycle: count(s.Cycle), Rollouts: s.To - s.From, Spending: s.Spending,
+			Units: count(s.Units) + " " + unitName(s.Kind)}
+		if finite(s.First) && finite(s.Last) {
+			row.Change = share(s.First) + " → " + share(s.Last)
+		}
+		rows = append(rows, row)
+		total = total.Add(s.Spending)
 	}
-	if finite(s.First) && finite(s.Last) && (s.First != 0 || s.Last != 0) {
-		row.Change = share(s.First) + " → " + share(s.Last)
+	if m := t.measuring; m.Units > 0 {
+		rows = append(rows, phaseRow{Kind: "measuring", Units: count(m.Units) + " points", Rollouts: m.To, Spending: m.Spending})
+		total = total.Add(m.Spending)
 	}
-	return row
+	return rows, total
 }
 
-func viewStages(s Seconds) []stageRow {
+func viewStages(s engine.SummarySeconds) []stageRow {
 	stages := []stageRow{
-		{Name: "rollouts", Seconds: s.Rollout}, {Name: "sandbox", Seconds: s.Sandbox},
-		{Name: "training", Seconds: s.Train}, {Name: "proposing", Seconds: s.Propose},
-		{Name: "verifying", Seconds: s.Verify}, {Name: "idle", Seconds: s.Idle},
+		{Name: "rollouts", Seconds: s.Rollout}, {Name: "training", Seconds: s.Train}, {Name: "proposing", Seconds: s.Propose},
+		{Name: "idle", Seconds: s.Idle}, {Name: "sandbox", Seconds: s.Sandbox}, {Name: "verifying", Seconds: s.Verify},
 	}
 	for i := range stages {
 		stages[i].Percent = percent(stages[i].Seconds, s.Total)
 	}
 	return stages
+}
+
+// viewOrigin says what it takes to get the same run again.
+func viewOrigin(r Run) []pair {
+	c, s := r.Config, r.Summary
+	pairs := []pair{
+		{Name: "run", Value: r.Folder}, {Name: "command", Value: r.Command, Code: true},
+		{Name: "model", Value: s.Model}, {Name: "device", Value: s.Device}, {Name: "proposer", Value: c.Proposer},
+		{Name: "weights", Value: string(s.WeightsID), Code: true}, {Name: "harness", Value: string(s.HarnessID), Code: true},
+	}
+	if c.Steps > 0 {
+		pairs = append(pairs,
+			pair{Name: "schedule", Value: fmt.Sprintf("%d cycles of %d steps and %d iterations of %d candidates", c.Cycles, c.Steps, c.Iterations, c.Candidates)},
+			pair{Name: "weight phase", Value: fmt.Sprintf("%d prompts × %d samples a step, %d sequences an update, AdamW at rate %g, clip %g", c.Prompts, c.Samples, c.Batch, c.Optimizer.Rate, c.Optimizer.Clip)},
+			pair{Name: "harness phase", Value: fmt.Sprintf("%d select tasks × %d samples, accepted at p ≤ %g and coverage ≥ %g", c.SelectTasks, c.SelectSamples, c.AcceptP, c.Coverage)},
+			pair{Name: "sampling", Value: fmt.Sprintf("temperature %g, top-p %g, top-k %d", c.Sampling.Temperature, c.Sampling.TopP, c.Sampling.TopK)})
+	}
+	var shown []pair
+	for _, p := range pairs {
+		if p.Value != "" {
+			p.Value = first(p.Value, 600)
+			shown = append(shown, p)
+		}
+	}
+	return shown
 }

@@ -12,7 +12,8 @@ const (
 	maxDiffLines = 400 // of one harness
 	openDiff     = 70  // longer ones start folded
 	maxRefused   = 60  // rows of candidates that were not taken
-	maxSource    = 24000
+	maxAccepted  = 40
+	maxSource    = 24000 // runes
 )
 
 // harnessView is one candidate laid out for the page.
@@ -24,8 +25,10 @@ type harnessView struct {
 	Origin     string // cycle, iteration, proposer in words
 	Axis       string
 	Hypothesis string
-	Score      engine.Score
-	Interval   string
+	Score      engine.Interval
+	Select     string // score on the select split
+	Coverage   float64
+	Gain       string // over the incumbent on the same tasks and seeds
 	Hunks      []hunkView
 	Open       bool
 	DiffSize   string // +12 −3
@@ -44,40 +47,59 @@ type diffLine struct {
 	Text  string
 }
 
-// viewHarnesses splits the archive into the accepted line, with diffs, and the others.
-// final is the last accepted harness in full.
-func viewHarnesses(r Run) (accepted, refused []harnessView, final *harnessView) {
-	byID := make(map[engine.HarnessID]engine.Harness, len(r.Entries))
-	for _, e := range r.Entries {
-		byID[e.Harness.ID] = e.Harness
-	}
-	for _, e := range r.Entries {
-		v := viewHarness(e)
-		v.Seed = e.Harness.ID == r.Seed
-		if !e.Accepted && !v.Seed {
-			refused = append(refused, v)
-			continue
-		}
-		if parent, ok := parentOf(e.Harness, byID); ok && !v.Seed {
-			v.Parent = short(string(parent.ID))
-			v.compare(parent.Source, e.Harness.Source)
-		} else {
-			v.Source, v.SourceCut = source(e.Harness.Source)
-		}
-		accepted = append(accepted, v)
-		if e.Harness.ID == r.Summary.HarnessID && !v.Seed {
-			final = &harnessView{ID: v.ID}
-			final.Source, final.SourceCut = source(e.Harness.Source)
-		}
-	}
-	return accepted, refused[:min(len(refused), maxRefused)], final
+// lineage sorts the trials of a run.
+type lineage struct {
+	Accepted, Refused []harnessView
+	Left              int          // refused ones that are not shown
+	Final             *harnessView // the last accepted harness in full
 }
 
-func viewHarness(e engine.Entry) harnessView {
-	m := e.Harness.Meta
-	v := harnessView{ID: short(string(e.Harness.ID)), Axis: oneLine(first(m.Axis, 40)),
-		Cycle: m.Cycle, Iteration: m.Iteration,
-		Hypothesis: first(m.Hypothesis, 600), Score: e.Score, Interval: interval(e.Score)}
+func newLineage(t timeline, sources []engine.Harness) lineage {
+	byID := make(map[engine.HarnessID]engine.Harness, len(sources))
+	for _, h := range sources {
+		byID[h.ID] = h
+	}
+	var l lineage
+	if t.seed != "" {
+		l.Accepted = append(l.Accepted, viewSeed(t, byID))
+	}
+	var last engine.HarnessID
+	for _, c := range t.trials {
+		v := viewTrial(c)
+		h := c.entry.Harness
+		switch {
+		case c.entry.Accepted && len(l.Accepted) < maxAccepted:
+			v.explain(h, c.incumbent, byID)
+			l.Accepted = append(l.Accepted, v)
+			last = h.ID
+		case len(l.Refused) < maxRefused:
+			l.Refused = append(l.Refused, v)
+		default:
+			l.Left++
+		}
+	}
+	if h, ok := byID[last]; ok && h.Source != "" {
+		l.Final = &harnessView{ID: short(string(last))}
+		l.Final.Source, l.Final.SourceCut = source(h.Source)
+	}
+	return l
+}
+
+func viewSeed(t timeline, byID map[engine.HarnessID]engine.Harness) harnessView {
+	v := harnessView{ID: short(string(t.seed)), Seed: true}
+	if t.incoming != nil {
+		v.Score = bounds(t.incoming)
+		v.Select = interval(v.Score)
+	}
+	v.Source, v.SourceCut = source(byID[t.seed].Source)
+	return v
+}
+
+func viewTrial(c trial) harnessView {
+	m, s := c.entry.Harness.Meta, c.entry.Score
+	v := harnessView{ID: short(string(c.entry.Harness.ID)), Parent: short(string(c.incumbent)),
+		Cycle: m.Cycle, Iteration: m.Iteration, Axis: oneLine(first(m.Axis, 40)),
+		Hypothesis: first(m.Hypothesis, 600), Score: bounds(&s), Select: interval(bounds(&s)), Coverage: s.Coverage, Gain: missing}
 	v.Origin = fmt.Sprintf("cycle %d, iteration %d", m.Cycle, m.Iteration)
 	if m.Proposer != "" {
 		v.Origin += ", by " + oneLine(first(m.Proposer, 40))
@@ -85,16 +107,30 @@ func viewHarness(e engine.Entry) harnessView {
 	if len(m.Parents) > 0 {
 		v.Parent = short(string(m.Parents[0]))
 	}
+	if c.paired {
+		v.Gain = fmt.Sprintf("%+.3f", c.compared.Gain)
+		v.Origin += fmt.Sprintf(" · %s on %s paired tasks (%d won, %d lost, p %s)", v.Gain, count(c.compared.Tasks),
+			c.compared.Wins, c.compared.Losses, share(c.compared.P))
+	}
 	return v
 }
 
-func parentOf(h engine.Harness, byID map[engine.HarnessID]engine.Harness) (engine.Harness, bool) {
-	for _, id := range h.Meta.Parents {
-		if parent, ok := byID[id]; ok && id != h.ID {
-			return parent, true
+// explain compares an accepted harness with its first known parent, or else with the
+// incumbent that it replaced.
+func (v *harnessView) explain(h engine.Harness, incumbent engine.HarnessID, byID map[engine.HarnessID]engine.Harness) {
+	text := byID[h.ID].Source
+	if text == "" {
+		text = h.Source
+	}
+	for _, id := range append(append([]engine.HarnessID{}, h.Meta.Parents...), incumbent) {
+		parent, ok := byID[id]
+		if ok && id != h.ID && parent.Source != "" && text != "" {
+			v.Parent = short(string(id))
+			v.compare(parent.Source, text)
+			return
 		}
 	}
-	return engine.Harness{}, false
+	v.Source, v.SourceCut = source(text)
 }
 
 // compare fills in the difference to the parent.

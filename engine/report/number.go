@@ -13,11 +13,12 @@ const missing = "–"
 
 // count prints an integer with a thin structure that is readable anywhere: 12,345.
 func count(n int) string {
-	if n < 0 {
-		return "-" + count(-n)
-	}
 	digits := strconv.Itoa(n)
 	var b strings.Builder
+	if digits[0] == '-' {
+		b.WriteByte('-')
+		digits = digits[1:]
+	}
 	for i, d := range digits {
 		if i > 0 && (len(digits)-i)%3 == 0 {
 			b.WriteByte(',')

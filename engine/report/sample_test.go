@@ -94,61 +94,118 @@ func made(mean float64, n, k int) engine.Score {
 		ByTag: map[string]engine.TagMean{"1-hop": {Mean: min(1, mean*1.04+0.01), N: n * 6 / 10}, "2-hop": {Mean: max(0, mean*1.1-0.15), N: n * 4 / 10}}}
 }
 
-// sampleRun is a made-up run with the shape of a real one: three cycles of lookup.
-func sampleRun() Run {
-	p := &pieces{}
-	baseline := made(0.391, 128, 8)
-	r := Run{
-		Name: "lookup-1", Folder: "runs/lookup-1", Command: "whale run --domain lookup --seed 1 --out runs/lookup-1",
-		Seed: "h0d3c1a4f9b20e77", Decode: p.decode,
-		Summary: Summary{Domain: "lookup", Condition: "whale", Seed: 1, Cycles: 3, Model: "nano", Device: "cpu, 2 cores, AVX-512",
-			Test:     Tests{Start: made(0.164, 128, 8), Best: made(0.951, 128, 8), Final: made(0.947, 128, 8)},
-			Baseline: &baseline, Rollouts: Rollouts{4608, 3072, 4096},
-			Tokens:   Tokens{Prompt: 681204, Cached: 402118, Sampled: 121480, Trained: 58211},
-			Seconds:  Seconds{Total: 218.4, Rollout: 92.1, Sandbox: 3.2, Train: 104.7, Propose: 1.4, Verify: 0.3, Idle: 6.1},
-			Coverage: 1, Unparsed: 0.021, WeightsID: "w7f0c2be914d8a35e", HarnessID: "h83be10c55f20a4d1"},
-		Settings: []Setting{{"phases", "E = 6 steps, I = 3 iterations"}, {"rollouts", "32 prompts × 8 a step, 64 select tasks × 3 candidates"},
-			{"optimizer", "AdamW, rate 5e-4, clip 1.0, mini-batch 64"}, {"sampling", "temperature 1, top-p 1, top-k off"}},
-	}
-	accepts := [][]float64{{.17, .21, .26, .27, .31, .30}, {.47, .58, .71, .80, .83, .86}, {.90, .92, .93, .95, .94, .96}}
-	tests := []float64{.164, .291, .402, .846, .893, .951, .947}
-	harnesses := []engine.HarnessID{"h1c93f0a277be0411", "h83be10c55f20a4d1", ""}
-	spent := 0
-	r.Points = append(r.Points, Point{0, 0, made(tests[0], 128, 8), r.Seed, "w0"})
-	for cycle := 1; cycle <= 3; cycle++ {
-		from := spent
-		for i, a := range accepts[cycle-1] {
-			spent += 256
-			r.Steps = append(r.Steps, Step{spent, a, 1.1 - a + float64(i)*0.01})
-		}
-		r.Spans = append(r.Spans, Span{Kind: WeightPhase, Cycle: cycle, From: from, To: spent, Units: 6, First: accepts[cycle-1][0], Last: accepts[cycle-1][5],
-			Cost: engine.Cost{Prompt: 91000 * cycle, Cached: 52000 * cycle, Sampled: 18400 + 900*cycle, Trained: 9000 * cycle, Seconds: 31.2 + 9*float64(cycle), PolicySeconds: 240, SandboxSeconds: 0.61, ToolSeconds: 0.2, TrainSeconds: 18.4 + 6*float64(cycle)}})
-		r.Points = append(r.Points, Point{spent, cycle, made(tests[2*cycle-1], 128, 8), r.Seed, "w1"})
-		from, spent = spent, spent+1024
-		r.Spans = append(r.Spans, Span{Kind: HarnessPhase, Cycle: cycle, From: from, To: spent, Units: 3, First: tests[2*cycle-1], Last: tests[2*cycle], Accepted: harnesses[cycle-1],
-			Cost: engine.Cost{Prompt: 60400 * cycle, Cached: 41000 * cycle, Sampled: 12200, Seconds: 14.9, PolicySeconds: 101, SandboxSeconds: 0.43, ToolSeconds: 0.1, ProposeSeconds: 0.5}})
-		r.Points = append(r.Points, Point{spent, cycle, made(tests[2*cycle], 128, 8), harnesses[cycle-1], "w1"})
-	}
-	r.Entries = sampleEntries(r.Seed, harnesses)
-	r.Rejected = []engine.Rejection{{Harness: engine.Harness{ID: "h55a0"}, Err: engine.LoadError{Line: 31, Column: 7, Rule: "type", Reason: "undefined: trim", Hint: "strings.TrimSpace"}}}
-	r.Transcripts = sampleTranscripts(p)
-	return r
-}
+const (
+	idSeed  = engine.HarnessID("h0d3c1a4f9b20e77")
+	idTurns = engine.HarnessID("h1c93f0a277be0411")
+	idWhole = engine.HarnessID("h83be10c55f20a4d1")
+)
 
-func sampleEntries(seed engine.HarnessID, accepted []engine.HarnessID) []engine.Entry {
+func sampleSources() []engine.Harness {
 	longer := strings.Replace(seedSource, "turns = 2  // replies", "turns = 6  // replies", 1)
 	whole := strings.Replace(longer, "words = 16 //", "words = 99 //", 1)
 	whole = strings.Replace(whole, "\t\tif !ok {\n\t\t\treturn nil\n\t\t}\n\t\tpassages", "\t\tif !ok && strings.Contains(reply.Text, \"<answer>\") {\n\t\t\treturn nil\n\t\t}\n\t\tif !ok {\n\t\t\tmessages = append(messages, kit.Said(reply), kit.User(\"Reply with <search> or <answer>.\"))\n\t\t\tcontinue\n\t\t}\n\t\tpassages", 1)
-	entry := func(id engine.HarnessID, source string, taken bool, mean float64, m engine.Meta) engine.Entry {
-		return engine.Entry{Harness: engine.Harness{ID: id, Source: source, Meta: m}, Score: made(mean, 64, 1), Accepted: taken}
+	return []engine.Harness{{ID: idSeed, Source: seedSource}, {ID: idTurns, Source: longer}, {ID: idWhole, Source: whole}}
+}
+
+// journal writes records as a run does.
+type journal struct {
+	records []engine.Record
+	weights engine.WeightsID
+	harness engine.HarnessID
+	seq     int
+}
+
+func (j *journal) add(r engine.Record) {
+	r.Seq, r.Weights, r.Harness = len(j.records), j.weights, j.harness
+	r.Saved = string(j.weights)
+	j.records = append(j.records, r)
+}
+
+func (j *journal) step(cycle, index int, accepted float64, last bool) {
+	j.seq++
+	j.weights = engine.WeightsID("w" + strings.Repeat(string(rune('a'+j.seq%26)), 9))
+	j.add(engine.Record{Kind: engine.StepRecord, Cycle: cycle, Index: index, Last: last, Spent: 256, File: "step",
+		Step:     &engine.Step{Accepted: int(256 * accepted), Counted: 256, Mean: accepted, NLL: 1.1 - accepted, Drift: 2.1e-7},
+		Spending: engine.Spending{Wall: 7.4, Rollouts: 3.1, Cost: engine.Cost{Prompt: 15100, Cached: 8600, Sampled: 3140, Trained: 1500 * cycle, SandboxSeconds: 0.11, ToolSeconds: 0.03, TrainSeconds: 4.1}}})
+}
+
+func (j *journal) search(cycle, index int, last bool, keep engine.HarnessID, s engine.Search) {
+	if keep != "" {
+		j.harness = keep
 	}
-	return []engine.Entry{
-		entry(seed, seedSource, true, 0.281, engine.Meta{}),
-		entry(accepted[0], longer, true, 0.391, engine.Meta{Parents: []engine.HarnessID{seed}, Hypothesis: "Most failures stop after one search: with six turns a two-hop question can be followed to its end.", Axis: "stopping", Proposer: "builtin", Cycle: 1, Iteration: 2}),
-		entry("h22aa", longer+"\n", false, 0.281, engine.Meta{Parents: []engine.HarnessID{seed}, Hypothesis: "A hint on the last turn makes the model answer.", Axis: "recovery", Proposer: "builtin", Cycle: 1, Iteration: 2}),
-		entry("h9e10", longer, false, 0.234, engine.Meta{Parents: []engine.HarnessID{seed}, Hypothesis: "Two passages a search show both hops at once.", Axis: "context", Proposer: "builtin", Cycle: 1, Iteration: 3}),
-		entry(accepted[1], whole, true, 0.844, engine.Meta{Parents: []engine.HarnessID{accepted[0]}, Hypothesis: "The fact asked for is often behind the cut at 16 words; keep whole passages, and answer a malformed reply with a nudge.", Axis: "context", Proposer: "builtin", Cycle: 2, Iteration: 2}),
+	j.add(engine.Record{Kind: engine.SearchRecord, Cycle: cycle, Index: index, Last: last, Spent: 64 * len(s.Evaluated), File: "search", Search: &s,
+		Spending: engine.Spending{Wall: 3.9, Rollouts: 3.6, Cost: engine.Cost{Prompt: 20400, Cached: 13100, Sampled: 2610, SandboxSeconds: 0.14, ToolSeconds: 0.03, ProposeSeconds: 0.2}}})
+}
+
+func (j *journal) measure(point int, split engine.Split, mean float64) {
+	n := 128
+	if split == engine.Select {
+		n = 64
 	}
+	j.add(engine.Record{Kind: engine.MeasureRecord, Spent: 8 * n, File: "measure", Measure: &engine.Measure{Point: point, Split: split, Score: made(mean, n, 8)},
+		Spending: engine.Spending{Wall: 4.1, Rollouts: 4, Cost: engine.Cost{Prompt: 30100, Cached: 20700, Sampled: 6210, SandboxSeconds: 0.3}}})
+}
+
+func tried(id engine.HarnessID, mean float64, accepted bool, m engine.Meta) engine.Entry {
+	return engine.Entry{Harness: engine.Harness{ID: id, Meta: m}, Score: made(mean, 64, 1), Accepted: accepted}
+}
+
+// sampleRecords are three cycles of lookup, measured afterwards.
+func sampleRecords() []engine.Record {
+	j := &journal{weights: "w0", harness: idSeed}
+	j.add(engine.Record{Kind: engine.StartRecord})
+	accepts := [][]float64{{.17, .21, .26, .27, .31, .30}, {.47, .58, .71, .80, .83, .86}, {.90, .92, .93, .95, .94, .96}}
+	steps := func(cycle int) {
+		for i, a := range accepts[cycle-1] {
+			j.step(cycle, i+1, a, i == 5)
+		}
+	}
+	steps(1)
+	j.search(1, 1, false, "", engine.Search{Evaluated: []engine.Entry{tried(idSeed, 0.281, true, engine.Meta{})}})
+	j.search(1, 2, false, idTurns, engine.Search{Evaluated: []engine.Entry{
+		tried(idTurns, 0.391, true, engine.Meta{Parents: []engine.HarnessID{idSeed}, Hypothesis: "Most failures stop after one search: with six turns a two-hop question can be followed to its end.", Axis: "stopping", Proposer: "builtin", Cycle: 1, Iteration: 2}),
+		tried("h22aa810cc", 0.281, false, engine.Meta{Parents: []engine.HarnessID{idSeed}, Hypothesis: "A hint on the last turn makes the model answer.", Axis: "recovery", Proposer: "builtin", Cycle: 1, Iteration: 2})},
+		Compared: []engine.Comparison{{Gain: 0.11, P: 0.031, Tasks: 64, Wins: 9, Losses: 2}, {P: 1, Tasks: 64}},
+		Rejected: []engine.Rejection{{Harness: engine.Harness{ID: "h55a0be31a"}, Err: engine.LoadError{Line: 31, Column: 7, Rule: "type", Reason: "undefined: trim", Hint: "strings.TrimSpace"}}}})
+	j.search(1, 3, true, "", engine.Search{Evaluated: []engine.Entry{
+		tried("h9e10b4c77", 0.234, false, engine.Meta{Parents: []engine.HarnessID{idTurns}, Hypothesis: "Two passages a search show both hops at once.", Axis: "context", Proposer: "builtin", Cycle: 1, Iteration: 3})},
+		Compared: []engine.Comparison{{Gain: -0.157, P: 0.99, Tasks: 64, Wins: 2, Losses: 12}}})
+	steps(2)
+	j.search(2, 1, false, "", engine.Search{Evaluated: []engine.Entry{tried(idTurns, 0.719, true, engine.Meta{})}})
+	j.search(2, 2, true, idWhole, engine.Search{Evaluated: []engine.Entry{
+		tried(idWhole, 0.844, true, engine.Meta{Parents: []engine.HarnessID{idTurns}, Hypothesis: "The fact asked for is often behind the cut at 16 words; keep whole passages, and answer a malformed reply with a nudge.", Axis: "context", Proposer: "builtin", Cycle: 2, Iteration: 2})},
+		Compared: []engine.Comparison{{Gain: 0.125, P: 0.008, Tasks: 64, Wins: 10, Losses: 2}}})
+	steps(3)
+	tests := []float64{.164, .291, .402, .846, .893, .947}
+	for _, split := range []engine.Split{engine.Select, engine.Test} {
+		for i, mean := range tests {
+			j.measure(i, split, mean)
+		}
+	}
+	return j.records
+}
+
+// sampleRun is a made-up run with the shape of a real one.
+func sampleRun() Run {
+	p := &pieces{}
+	records := sampleRecords()
+	config := engine.Defaults()
+	config.Domain, config.Cycles, config.Iterations = "lookup", 3, 3
+	r := Run{
+		Name: "lookup-1", Folder: "runs/lookup-1", Command: "whale run --domain lookup --seed 1 --out runs/lookup-1",
+		Config: config, Records: records, Harnesses: sampleSources(), Decode: p.decode,
+		Summary: engine.Summary{Domain: "lookup", Condition: "whale", Seed: 1, Cycles: 3, Model: "nano", Device: "cpu, 2 cores, AVX-512",
+			Rollouts: engine.Spent{Weight: 4608, Harness: 384, Test: 9216},
+			Tokens:   engine.SummaryTokens{Prompt: 681204, Cached: 402118, Sampled: 121480, Trained: 58211},
+			Seconds:  engine.SummarySeconds{Total: 218.4, Rollout: 92.1, Sandbox: 3.2, Train: 104.7, Propose: 1.4, Verify: 0.3, Idle: 20.2},
+			Coverage: 1, Unparsed: 0.021, WeightsID: "w7f0c2be914d8a35e", HarnessID: idWhole},
+	}
+	h := headsOf(CurveOf(records))
+	r.Summary.Test.Start, r.Summary.Test.Best, r.Summary.Test.Final = bounds(h.start), bounds(h.best), bounds(h.final)
+	baseline := made(0.391, 128, 8)
+	r.Summary.BaselineSameTokens = bounds(&baseline)
+	r.Transcripts = sampleTranscripts(p)
+	return r
 }
 
 func sampleTranscripts(p *pieces) []Transcript {
@@ -168,7 +225,7 @@ func sampleTranscripts(p *pieces) []Transcript {
 			}
 		}
 		o.Verdict = engine.Verdict{Kind: engine.Different, Reward: reward, Answer: strings.TrimSuffix(strings.TrimPrefix(turns[len(turns)-1], "<answer>"), "</answer>")}
-		return Transcript{Moment: moment, Input: input, Tags: []string{tag}, Trained: reward > 0.5, Rollout: o}
+		return Transcript{Moment: moment, Task: engine.Task{Input: input, Tags: []string{tag}}, Trained: reward > 0.5, Rollout: o}
 	}
 	const gervan = "Gervan: Gervan was taught by Malpos. Gervan was born in Tirstol. Gervan works as a baker. Gervan is married to Posram."
 	const tirstol = "Tirstol: Tirstol lies on the river Brulen. The mayor of Tirstol is Kandor. Tirstol is part of Skelno."

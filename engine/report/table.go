@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -10,13 +11,14 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// WriteTable writes the end of a run as an aligned plain text of at most 80 columns,
-// as long as names and ids stay short. page is where the report lies; empty = nowhere.
-func WriteTable(w io.Writer, s Summary, page string) error {
+// WriteTable writes the end of a run as an aligned plain text of at most 80 columns, as
+// long as names and ids stay short. page is where the report lies; empty = nowhere.
+func WriteTable(w io.Writer, r Run, page string) error {
+	s := r.Summary
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s, seed %d, %s cycles, model %s on %s\n\n", oneLine(s.Domain), oneLine(s.Condition), s.Seed,
-		count(s.Cycles), oneLine(s.Model), oneLine(s.Device))
-	alignRows(&b, scoreRows(s))
+		count(s.Cycles), oneLine(filepath.Base(s.Model)), oneLine(s.Device))
+	alignRows(&b, scoreRows(s, headsOf(CurveOf(r.Records))))
 	b.WriteByte('\n')
 	alignRows(&b, [][]string{
 		{"rollouts", "weight " + count(s.Rollouts.Weight), "harness " + count(s.Rollouts.Harness), "test " + count(s.Rollouts.Test)},
@@ -24,7 +26,7 @@ func WriteTable(w io.Writer, s Summary, page string) error {
 			"sampled " + compact(float64(s.Tokens.Sampled)), "trained " + compact(float64(s.Tokens.Trained))},
 		{"seconds", "total " + seconds(s.Seconds.Total), "rollout " + seconds(s.Seconds.Rollout),
 			"train " + seconds(s.Seconds.Train), "propose " + seconds(s.Seconds.Propose)},
-		{"", "sandbox " + seconds(s.Seconds.Sandbox), "verify " + seconds(s.Seconds.Verify), "idle " + seconds(s.Seconds.Idle)},
+		{"", "idle " + seconds(s.Seconds.Idle), "sandbox " + seconds(s.Seconds.Sandbox), "verify " + seconds(s.Seconds.Verify)},
 		{"shares", "coverage " + share(s.Coverage), "unparsed " + share(s.Unparsed)},
 	})
 	b.WriteByte('\n')
@@ -41,40 +43,42 @@ func WriteTable(w io.Writer, s Summary, page string) error {
 }
 
 // scoreRows are the three points of the test and below them their tags, one column each.
-func scoreRows(s Summary) [][]string {
-	t := s.Test
+func scoreRows(s engine.Summary, h heads) [][]string {
 	name := "test mean"
-	if k := kOf(s); k > 0 {
+	if k := h.k(); k > 0 {
 		name = fmt.Sprintf("test mean@%d", k)
 	}
 	rows := [][]string{{name, "start", "best", "final", "tasks"}}
+	t := s.Test
 	if t.Start.N+t.Best.N+t.Final.N == 0 {
 		return append(rows, []string{"  not measured"})
 	}
 	mean, low := []string{"  all"}, []string{"  95 %"}
-	for _, p := range []engine.Score{t.Start, t.Best, t.Final} {
+	for _, p := range []engine.Interval{t.Start, t.Best, t.Final} {
 		if p.N == 0 {
 			mean, low = append(mean, missing), append(low, "")
 			continue
 		}
-		mean, low = append(mean, share(p.Mean)), append(low, fmt.Sprintf("[%s, %s]", share(p.Lo), share(p.Hi)))
+		mean, low = append(mean, share(p.Mean)), append(low, brackets(p))
 	}
-	rows = append(rows, append(mean, count(max(t.Start.N, t.Final.N))), low)
-	for _, tag := range tagNames(t) {
-		n := max(t.Start.ByTag[tag].N, t.Final.ByTag[tag].N)
-		rows = append(rows, []string{"  " + oneLine(tag), share(tagMean(t.Start, tag)), share(tagMean(t.Best, tag)),
-			share(tagMean(t.Final, tag)), count(n)})
+	rows = append(rows, append(mean, count(max(t.Start.N, t.Final.N))), append(low, ""))
+	for _, tag := range h.tags() {
+		rows = append(rows, []string{"  " + oneLine(tag), share(tagMean(h.start, tag)), share(tagMean(h.best, tag)),
+			share(tagMean(h.final, tag)), count(h.tagTasks(tag))})
 	}
-	if b := s.Baseline; b != nil {
-		rows = append(rows, []string{"  start, same tokens", share(b.Mean)}, []string{"", fmt.Sprintf("[%s, %s]", share(b.Lo), share(b.Hi))})
+	if b := s.BaselineSameTokens; b.N > 0 {
+		rows = append(rows, []string{"  start, same tokens", share(b.Mean)}, []string{"", brackets(b)})
 	}
 	return rows
 }
 
-func tagNames(t Tests) []string {
+func (h heads) tags() []string {
 	seen := map[string]bool{}
 	var names []string
-	for _, s := range []engine.Score{t.Start, t.Best, t.Final} {
+	for _, s := range h.all() {
+		if s == nil {
+			continue
+		}
 		for tag := range s.ByTag {
 			if !seen[tag] {
 				seen[tag] = true
@@ -84,6 +88,36 @@ func tagNames(t Tests) []string {
 	}
 	sort.Strings(names)
 	return names
+}
+
+// tagTasks is the number of tasks with a tag.
+func (h heads) tagTasks(tag string) int {
+	n := 0
+	for _, s := range h.all() {
+		if s != nil {
+			n = max(n, s.ByTag[tag].N)
+		}
+	}
+	return n
+}
+
+// WriteComparison writes one line a run, to set conditions and seeds side by side.
+func WriteComparison(w io.Writer, runs []engine.Summary) error {
+	rows := [][]string{{"domain", "condition", "seed", "start", "best", "final", "95 %", "rollouts", "seconds"}}
+	mean := func(s engine.Interval) string {
+		if s.N == 0 {
+			return missing
+		}
+		return share(s.Mean)
+	}
+	for _, s := range runs {
+		rows = append(rows, []string{oneLine(s.Domain), oneLine(s.Condition), fmt.Sprint(s.Seed), mean(s.Test.Start), mean(s.Test.Best),
+			mean(s.Test.Final), brackets(s.Test.Final), count(s.Rollouts.Weight + s.Rollouts.Harness), seconds(s.Seconds.Total)})
+	}
+	var b strings.Builder
+	alignRows(&b, rows)
+	_, err := io.WriteString(w, b.String())
+	return engine.Fail(engine.AtArchive, "table", err)
 }
 
 // alignRows pads all columns but the last of a row to the widest cell.

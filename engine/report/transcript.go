@@ -12,7 +12,7 @@ import (
 // What one page shows at most. Whatever is cut leaves a visible mark.
 const (
 	maxTranscripts = 12
-	maxCalls       = 16   // of one transcript
+	maxPieces      = 40   // of one transcript
 	maxText        = 2400 // runes of one piece of text
 	maxResult      = 320  // runes of a tool's result, which the next context repeats
 	maxSampled     = 320  // tokens of one call
@@ -73,29 +73,27 @@ func viewTranscripts(r Run) []transcriptView {
 func viewTranscript(t Transcript, decode func([]int32) string) transcriptView {
 	o := t.Rollout
 	v := transcriptView{
-		Moment: oneLine(t.Moment), Trained: t.Trained, Input: first(t.Input, 400),
-		Tags: oneLine(strings.Join(t.Tags, ", ")), Answer: oneLine(first(o.Verdict.Answer, 200)),
+		Moment: oneLine(first(t.Moment, 40)), Trained: t.Trained, Input: first(t.Task.Input, 400),
+		Tags: oneLine(first(strings.Join(t.Task.Tags, ", "), 200)), Answer: oneLine(first(o.Verdict.Answer, 200)),
 		Failure: oneLine(first(o.Failure, 400)),
 	}
 	v.State, v.Good = stateOf(o)
 	v.Facts = fmt.Sprintf("harness %s · weights %s · sample %d · %s prompt and %s sampled tokens",
 		short(string(o.Harness)), short(string(o.Weights)), o.Sample, count(o.Cost.Prompt), count(o.Cost.Sampled))
 	var before []int32 // what the last call was conditioned on, with its reply
-	calls := 0
-	for _, e := range o.Events {
+	for i, e := range o.Events {
+		if len(v.Pieces) >= maxPieces {
+			v.Cut = fmt.Sprintf("%d more events are not shown", len(o.Events)-i)
+			break
+		}
 		switch {
 		case e.Call != nil:
-			if calls == maxCalls {
-				v.Cut = fmt.Sprintf("%d more calls are not shown", len(o.Calls())-calls)
-				return v
-			}
-			calls++
 			v.Pieces = append(v.Pieces, viewCall(e.Call, before, decode)...)
 			before = append(append([]int32{}, e.Call.Prompt...), e.Call.Sampled...)
 		case e.Tool != nil:
 			v.Pieces = append(v.Pieces, viewTool(e.Tool))
 		case e.Said != nil && decode == nil:
-			p := piece{Kind: "context", Head: oneLine(e.Said.Role)}
+			p := piece{Kind: "context", Head: oneLine(first(e.Said.Role, 40))}
 			p.Text, p.Cut = shorten(e.Said.Content, maxText)
 			v.Pieces = append(v.Pieces, p)
 		case e.Log != "":
@@ -110,7 +108,7 @@ func viewTranscript(t Transcript, decode func([]int32) string) transcriptView {
 func stateOf(o *engine.Trajectory) (string, bool) {
 	switch {
 	case o.Outcome != engine.Scored:
-		return oneLine(string(o.Outcome)), false
+		return oneLine(first(string(o.Outcome), 20)), false
 	case o.Verdict.Reward > 0.5:
 		return "solved", true
 	case o.Verdict.Kind == engine.Unparsed:
@@ -196,7 +194,7 @@ func level(logprob float64) int {
 }
 
 func viewTool(u *engine.ToolUse) piece {
-	p := piece{Kind: "tool", Head: oneLine(u.Name), Failed: u.Failed}
+	p := piece{Kind: "tool", Head: oneLine(first(u.Name, 40)), Failed: u.Failed}
 	p.Text, p.Cut = shorten(u.Args, maxText)
 	p.Result, p.CutMore = shorten(u.Result, maxResult)
 	return p

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -314,6 +315,51 @@ func FuzzRead(f *testing.F) {
 			if _, err := newEnvironment(p); err != nil {
 				t.Errorf("%q was read, but %v", p.fen, err)
 			}
+		}
+	})
+}
+
+// Rollouts run side by side: with -race this finds shared state of the rules package.
+func TestSideBySide(t *testing.T) {
+	d := domainOf(t, mateRow+twoRow+promoRow)
+	var wait sync.WaitGroup
+	for worker := range 8 {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for i := range 50 {
+				task := d.Test[(worker+i)%len(d.Test)]
+				line, next := d.World.(world)[task.ID].line, -2
+				played, err := benchtest.Play(d, task, h0.Run, func([]kit.Message) string {
+					next += 2
+					return "<move>" + line[next] + "</move>"
+				})
+				if err != nil || played.Verdict.Reward != 1 {
+					t.Errorf("%v: %+v, %v", line, played.Verdict, err)
+				}
+			}
+		}()
+	}
+	wait.Wait()
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1")
+	f.Add("7k/8/8/4p3/8/8/8/7K w - e6 0 1")
+	f.Add("////////7k w - - 0 1")
+	f.Fuzz(func(t *testing.T, fen string) {
+		pos, err := parse(fen)
+		if err != nil {
+			return
+		}
+		rows := legalRows(pos)
+		for _, r := range rows {
+			if _, err := legal(pos, r.uci); err != nil {
+				t.Error(err)
+			}
+		}
+		if again, err := parse(pos.String()); err != nil || len(legalRows(again)) != len(rows) {
+			t.Errorf("%q comes back as %q: %v", fen, pos.String(), err)
 		}
 	})
 }

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/archive"
+	"github.com/seed-7c27e6b8/whale/engine/report"
+	"github.com/seed-7c27e6b8/whale/trainer"
+)
+
+type reportCommand struct {
+	Runs  []string `arg:"" type:"existingdir" help:"Run folders; with several, each page shows the others' curves too."`
+	Table bool     `help:"Only print the table, leave the pages as they are."`
+}
+
+// Run writes the pages of finished runs again and prints one line a run.
+func (c *reportCommand) Run(ctx context.Context) error {
+	var summaries []engine.Summary
+	var readers []*archive.Reader
+	for _, dir := range c.Runs {
+		r, err := archive.Read(dir)
+		if err != nil {
+			return err
+		}
+		s, err := r.Summary()
+		if err != nil {
+			return err
+		}
+		readers = append(readers, r)
+		summaries = append(summaries, *s)
+	}
+	if !c.Table {
+		for i, r := range readers {
+			var others []report.Other
+			for j, o := range readers {
+				if i != j && summaries[i].Domain == summaries[j].Domain {
+					others = append(others, report.Other{Name: summaries[j].Condition, Curve: report.CurveOf(o.Records())})
+				}
+			}
+			if err := rewrite(r, c.Runs[i], summaries[i], others); err != nil {
+				return err
+			}
+		}
+	}
+	return report.WriteComparison(os.Stdout, summaries)
+}
+
+// rewrite makes the page of one archived run.
+func rewrite(from *archive.Reader, dir string, summary engine.Summary, others []report.Other) (err error) {
+	config := from.Manifest().Config
+	s := &site{}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if s.domain, err = openDomain(config.Domain, config.Data, config.Seed); err != nil {
+		return err
+	}
+	if s.device, err = openDevice("cpu", 1); err != nil {
+		return err
+	}
+	if s.trainer, err = openModel(config.Model, config.Domain, s.device, trainer.Options{}); err != nil {
+		return err
+	}
+	r, err := readReport(from, s, config, summary, dir)
+	if err != nil {
+		return err
+	}
+	r.Others = others
+	return writePage(filepath.Join(dir, "report.html"), r)
+}
+
+// readReport gathers what a page shows.
+func readReport(from report.Source, s *site, c engine.Config, summary engine.Summary, dir string) (report.Run, error) {
+	r, err := report.Read(from, s.domain)
+	if err != nil {
+		return r, err
+	}
+	r.Name, r.Folder, r.Command = filepath.Base(dir), dir, commandLine(c)
+	r.Config, r.Summary = c, summary
+	r.Decode = func(ids []int32) string { return s.trainer.Tokenizer().Decode(ids) }
+	return r, nil
+}
+
+// writePage publishes a page as a whole.
+func writePage(path string, r report.Run) error {
+	var text strings.Builder
+	if err := report.WriteHTML(&text, r); err != nil {
+		return err
+	}
+	temporary := path + ".tmp"
+	if err := os.WriteFile(temporary, []byte(text.String()), 0o644); err != nil {
+		return engine.Fail(engine.AtArchive, path, err)
+	}
+	return engine.Fail(engine.AtArchive, path, os.Rename(temporary, path))
+}

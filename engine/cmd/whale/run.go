@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/archive"
+	"github.com/seed-7c27e6b8/whale/engine/report"
+)
+
+// runFlags are the settings that have a flag; a flag that is not given leaves the value
+// of --config or the default. All other settings of engine.Config can stand in --config.
+type runFlags struct {
+	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums or chess."`
+	Data       *string  `type:"path" placeholder:"DIR" help:"Folder or CSV file with chess puzzles; without it they are generated."`
+	Condition  *string  `placeholder:"NAME" help:"whale (default), weight-only or harness-only; all spend the same rollouts."`
+	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`
+	Device     *string  `placeholder:"NAME" help:"auto (default) or cpu."`
+	Proposer   *string  `placeholder:"NAME" help:"builtin (default, offline) or 'command:PROGRAM ARG...'."`
+	Seed       *uint64  `placeholder:"N" help:"All randomness of the run (default 1)."`
+	Cycles     *int     `placeholder:"N" help:"Weight phases of the condition whale."`
+	Steps      *int     `placeholder:"N" help:"Update steps in a weight phase."`
+	Iterations *int     `placeholder:"N" help:"Iterations in a harness phase; the first evaluates the incoming harness."`
+	Candidates *int     `placeholder:"N" help:"Harnesses proposed in an iteration."`
+	Rollouts   *int     `placeholder:"N" help:"Budget of training and search rollouts; 0 = what --cycles take."`
+	Rate       *float64 `placeholder:"X" help:"Learning rate."`
+}
+
+type runCommand struct {
+	runFlags
+	Config  string `type:"existingfile" help:"YAML file with settings; the run.yaml of a run shows their names."`
+	Out     string `type:"path" placeholder:"DIR" help:"Run folder (default runs/DOMAIN-CONDITION-SEED)."`
+	Threads int    `default:"0" help:"Cores of the device; 0 = all. Results do not depend on it."`
+	JSON    bool   `name:"json" help:"Print the summary as JSON instead of a table."`
+}
+
+// Run makes or resumes a run and writes its report.
+func (c *runCommand) Run(ctx context.Context) error {
+	config, err := c.settings()
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		c.Out = filepath.Join("runs", fmt.Sprintf("%s-%s-%d", config.Domain, config.Condition, config.Seed))
+	}
+	proposer, err := openProposer(config.Proposer)
+	if err != nil {
+		return err
+	}
+	if config.Rollouts == 0 {
+		if _, ok := engine.Conditions[config.Condition]; !ok {
+			return usageError{fmt.Errorf("condition %s: unknown; there are whale, weight-only, harness-only", config.Condition)}
+		}
+	}
+	s, err := openSite(ctx, &config, c.Threads)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	store, err := archive.Open(c.Out)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	summary, err := c.alternate(ctx, config, s, store, proposer)
+	if err != nil {
+		if errors.Is(err, engine.ErrConfig) {
+			return usageError{err}
+		}
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(os.Stdout)
+		if err := encoder.Encode(summary); err != nil {
+			return err
+		}
+	}
+	return c.report(s, store, config, summary)
+}
+
+func (c *runCommand) alternate(ctx context.Context, config engine.Config, s *site, store *archive.Archive, proposer engine.Proposer) (*engine.Summary, error) {
+	terminal := report.NewTerminal(os.Stderr)
+	summary, err := engine.Run(ctx, config, s.parts(config, store, proposer, terminal))
+	counters := s.trainer.Counters()
+	if err == nil && counters.FLOPRate() > 0 {
+		terminal.Note(fmt.Sprintf("device: %.0f GFLOP/s in training and generation, %.1f s + %.1f s",
+			counters.FLOPRate()/1e9, counters.TrainSeconds, counters.GenerateSeconds))
+	}
+	return summary, errors.Join(err, terminal.Close())
+}
+
+// report writes the page and the table.
+func (c *runCommand) report(s *site, store *archive.Archive, config engine.Config, summary *engine.Summary) error {
+	r, err := readReport(store, s, config, *summary, c.Out)
+	if err != nil {
+		return err
+	}
+	page := filepath.Join(c.Out, "report.html")
+	if err := writePage(page, r); err != nil {
+		return err
+	}
+	if c.JSON {
+		return nil
+	}
+	return report.WriteTable(os.Stdout, r, page)
+}
+
+// settings merges defaults, the config file and flags, in this order.
+func (c *runCommand) settings() (engine.Config, error) {
+	config := engine.Defaults()
+	if c.Config != "" {
+		text, err := os.ReadFile(c.Config)
+		if err != nil {
+			return config, err
+		}
+		if err := yaml.UnmarshalWithOptions(text, &config, yaml.Strict()); err != nil {
+			return config, usageError{fmt.Errorf("%s: %w", c.Config, err)}
+		}
+	}
+	f := &c.runFlags
+	set(&config.Domain, f.Domain)
+	set(&config.Data, f.Data)
+	set(&config.Condition, f.Condition)
+	set(&config.Model, f.Model)
+	set(&config.Device, f.Device)
+	set(&config.Proposer, f.Proposer)
+	set(&config.Seed, f.Seed)
+	set(&config.Cycles, f.Cycles)
+	set(&config.Steps, f.Steps)
+	set(&config.Iterations, f.Iterations)
+	set(&config.Candidates, f.Candidates)
+	set(&config.Rollouts, f.Rollouts)
+	set(&config.Optimizer.Rate, f.Rate)
+	if config.Domain == "" {
+		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess")}
+	}
+	return config, nil
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// commandLine is what makes a run again.
+func commandLine(c engine.Config) string {
+	parts := []string{"whale run --domain", c.Domain, "--condition", c.Condition, "--seed", fmt.Sprint(c.Seed)}
+	if c.Data != "" {
+		parts = append(parts, "--data", c.Data)
+	}
+	if c.Model != "nano" {
+		parts = append(parts, "--model", c.Model)
+	}
+	return strings.Join(parts, " ")
+}

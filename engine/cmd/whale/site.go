@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/seed-7c27e6b8/whale/cuda"
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/propose/builtin"
+	"github.com/seed-7c27e6b8/whale/engine/propose/command"
+	"github.com/seed-7c27e6b8/whale/engine/schedule"
+	"github.com/seed-7c27e6b8/whale/sandbox"
+	"github.com/seed-7c27e6b8/whale/trainer"
+)
+
+// site is what run and eval share: one model on one device beside one sandbox.
+type site struct {
+	domain  *engine.Domain
+	device  *cuda.Device
+	trainer *trainer.Trainer
+	sandbox *sandbox.Sandbox
+}
+
+// openSite opens the parts that a config names and resolves the device in it.
+func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err error) {
+	s := &site{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.domain, err = openDomain(c.Domain, c.Data, c.Seed); err != nil {
+		return nil, err
+	}
+	if s.device, err = openDevice(c.Device, threads); err != nil {
+		return nil, err
+	}
+	c.Device = s.device.Kind()
+	o := trainer.Options{Temperature: c.Sampling.Temperature, Adam: trainer.AdamW{LR: c.Optimizer.Rate,
+		Beta1: c.Optimizer.Beta1, Beta2: c.Optimizer.Beta2, Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Clip: c.Optimizer.Clip}}
+	if s.trainer, err = openModel(c.Model, c.Domain, s.device, o); err != nil {
+		return nil, err
+	}
+	s.sandbox, err = sandbox.Open(ctx, sandbox.Config{})
+	return s, err
+}
+
+// parts are the engine's view of the site.
+func (s *site) parts(c engine.Config, store engine.Store, proposer engine.Proposer, observer engine.Observer) engine.Parts {
+	return engine.Parts{Domain: s.domain, Sandbox: s.sandbox, Policy: s.trainer.Policy(), Learner: s.trainer.Learner(),
+		Proposer: proposer, Store: store, Observer: observer, Admission: admission(c)}
+}
+
+func admission(c engine.Config) *schedule.Admission {
+	return schedule.New(schedule.Limits{Rollouts: c.InFlight, Tokens: c.TokensInFlight})
+}
+
+func (s *site) close() error {
+	var err error
+	if s.sandbox != nil {
+		err = s.sandbox.Close()
+	}
+	if s.trainer != nil {
+		s.trainer.Close()
+	}
+	if s.device != nil {
+		s.device.Close()
+	}
+	return err
+}
+
+// openProposer resolves `builtin` or `command:PROGRAM ARG...`.
+func openProposer(name string) (engine.Proposer, error) {
+	if name == "builtin" {
+		return builtin.Proposer{}, nil
+	}
+	if line, ok := strings.CutPrefix(name, "command:"); ok && strings.TrimSpace(line) != "" {
+		return command.Proposer{Argv: strings.Fields(os.ExpandEnv(line))}, nil
+	}
+	return nil, usageError{errors.New("proposer " + name + ": unknown; there are `builtin` and `command:PROGRAM ARG...`")}
+}

@@ -56,8 +56,8 @@ func (Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, 
 }
 
 // lead fills the first slots: the best pair and its parts where that pair is worth more
-// than the best single edit, otherwise that edit. After the first iteration one part
-// alone is enough, so that a slot is left to explore.
+// than the best single edit, otherwise that edit. After a phase's first candidates one
+// part alone is enough, so that a slot is left to explore.
 func (s *searcher) lead(top, both []plan) {
 	if len(top) == 0 {
 		return
@@ -72,12 +72,23 @@ func (s *searcher) lead(top, both []plan) {
 		return
 	}
 	parts := byWeight(s.plans(pair.base, pair.parent, pair.moves))
-	if s.brief.Iteration > 1 {
+	if !s.opening() {
 		parts = parts[:1]
 	}
 	for _, part := range parts {
 		s.fill([]plan{part}, 1)
 	}
+}
+
+// opening tells whether nothing was proposed in this phase yet. The number of the
+// iteration does not say so: the first one may only evaluate the incumbent.
+func (s *searcher) opening() bool {
+	for _, e := range s.brief.Entries {
+		if e.Harness.Meta.Proposer != "" && e.Harness.Meta.Cycle == s.brief.Cycle {
+			return false
+		}
+	}
+	return len(s.brief.Rejected) == 0
 }
 
 func newSearcher(b engine.Brief) (*searcher, *source, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/vet"
 )
 
 // briefOf is a brief without traces, as at the very start.
@@ -91,13 +92,16 @@ func TestMoves_GiveHarnesses(t *testing.T) {
 	}
 }
 
-// obeysDialect looks for the constructs of spec/interpreter.md that templates could
-// bring in.
+// obeysDialect asks the sandbox's vet and looks for constructs of spec/interpreter.md
+// that a template could bring in and that are only refused in some contexts.
 func obeysDialect(t *testing.T, text string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if refused := vet.Check(text); refused != nil {
+		t.Errorf("%v\n%s", refused, text)
 	}
 	for _, word := range []string{"defer ", "go func", "range ", "func(", ", ok :="} {
 		if strings.Contains(text, word) {

@@ -26,13 +26,15 @@ func (c Counters) FLOPRate() float64 {
 }
 
 // forwardFLOPs is the cost of running tokens through all layers, scoring pairs of query and
-// key positions (one head, one layer) and evaluating the head on some rows.
-func forwardFLOPs(c checkpoint.Config, tokens, pairs, heads int) float64 {
+// key positions (one head, one layer) and carrying picked of the tokens through output
+// projection and MLP of the last layer and through the head.
+func forwardFLOPs(c checkpoint.Config, tokens, pairs, picked int) float64 {
 	q, w := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
-	perToken := c.Hidden * (w + q + 3*c.Intermediate)
-	layers := float64(len(c.Layers))
-	return 2*layers*float64(tokens)*float64(perToken) + 4*layers*float64(pairs)*float64(q) +
-		2*float64(heads)*float64(c.Vocab)*float64(c.Hidden)
+	project := float64(c.Hidden * w)
+	rest := float64(c.Hidden * (q + 3*c.Intermediate))
+	layers, t, p := float64(len(c.Layers)), float64(tokens), float64(picked)
+	return 2*layers*t*project + 2*((layers-1)*t+p)*rest + 4*layers*float64(pairs)*float64(q) +
+		2*p*float64(c.Vocab)*float64(c.Hidden)
 }
 
 func (n *Counters) trained(c checkpoint.Config, batches []*micro, seconds float64) {

@@ -11,6 +11,7 @@ import (
 type scratch struct {
 	rows, block         int         // most rows of a step; head rows at once
 	x, norm             cuda.Floats // [rows, D]
+	picked, pickedOut   cuda.Floats // [rows, D], [rows, H*d] the rows that sample, in the last layer
 	qkv                 cuda.Floats // [rows, (H+2K)d]
 	out                 cuda.Floats // [rows, H*d]
 	gateUp, act         cuda.Floats // [rows, 2I], [rows, I]
@@ -38,6 +39,8 @@ func newScratch(m *Model, rows int) (*scratch, error) {
 	var a arena
 	a.want(&s.x, rows*c.Hidden)
 	a.want(&s.norm, rows*c.Hidden)
+	a.want(&s.picked, rows*c.Hidden)
+	a.want(&s.pickedOut, rows*c.Heads*c.HeadDim)
 	a.want(&s.qkv, rows*(c.Heads+2*c.KVHeads)*c.HeadDim)
 	a.want(&s.out, rows*c.Heads*c.HeadDim)
 	a.want(&s.gateUp, rows*2*c.Intermediate)
@@ -75,54 +78,76 @@ func (s *scratch) upload(dev *cuda.Device, p *plan) error {
 }
 
 // run takes the rows of a plan through all layers, stores their keys and values, and leaves
-// the residual in s.x. The arithmetic of a row is that of Model.forward, operator by
-// operator; only what the backward would need is not kept.
+// the residual of the rows that sample in s.picked. The arithmetic of a row is that of
+// Model.forward, operator by operator; only what the backward would need is not kept.
 func (s *scratch) run(m *Model, k *cache, p *plan) error {
 	c := m.Config
-	T, D, I, d := len(p.ids), c.Hidden, c.Intermediate, c.HeadDim
-	Q, W, eps := c.Heads*d, (c.Heads+2*c.KVHeads)*d, float32(c.RMSEps)
-	norm := func(x, w, y cuda.Floats, heads, n, ld int) error {
-		return m.dev.RMSNorm(cuda.RMSNorm{Rows: T * heads, N: n, Heads: heads, LdX: ld, LdY: ld, Eps: eps, X: x, W: w, Y: y})
+	T, S, D, Q, last := len(p.ids), len(p.pick), c.Hidden, c.Heads*c.HeadDim, len(c.Layers)-1
+	gather := func(x, y cuda.Floats, width int) error {
+		return m.dev.Embed(cuda.Embed{T: S, D: width, V: T, IDs: s.pick, Table: x, Y: y})
 	}
-	from := func(x cuda.Floats, column int) cuda.Floats { return x.Slice(column, x.Len()) }
 	err := first(
 		s.upload(m.dev, p),
 		m.dev.Embed(cuda.Embed{T: T, D: D, V: c.Vocab, IDs: s.ids, Table: m.layout.embed.in(m.params), Y: s.x}),
 	)
-	for i, l := range m.layout.layers {
-		weight := func(x span) cuda.Floats { return x.in(m.params) }
-		err = first(err,
-			norm(s.x, weight(l.norm1), s.norm, 1, D, D),
-			m.dev.MatMul(cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, W: weight(l.qkv), Y: s.qkv}),
-		)
-		if c.QKNorm {
-			err = first(err,
-				norm(s.qkv, weight(l.qNorm), s.qkv, c.Heads, d, W),
-				norm(from(s.qkv, Q), weight(l.kNorm), from(s.qkv, Q), c.KVHeads, d, W),
-			)
-		}
-		paged := cuda.Paged{T: T, B: len(p.live), H: c.Heads, K: c.KVHeads, HeadD: d, P: pageTokens, Pages: k.count, MaxPages: p.maxPages,
-			LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Seq: s.seq, Pos: s.pos, PageTable: s.table,
-			Query: s.qkv, Key: from(s.qkv, Q), Value: from(s.qkv, Q+c.KVHeads*d), KeyPages: k.keys[i], ValuePages: k.values[i], Out: s.out}
-		err = first(err,
-			m.rope(s.pos, s.qkv, T, false),
-			m.dev.PagedStore(paged),
-			m.dev.PagedAttend(paged),
-			m.dev.MatMul(cuda.MatMul{T: T, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: s.out, W: weight(l.out), Y: s.x}),
-			norm(s.x, weight(l.norm2), s.norm, 1, D, D),
-			m.dev.MatMul(cuda.MatMul{T: T, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, W: weight(l.gateUp), Y: s.gateUp}),
-			m.dev.SwiGLU(cuda.SwiGLU{T: T, I: I, GU: s.gateUp, Y: s.act}),
-			m.dev.MatMul(cuda.MatMul{T: T, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, W: weight(l.down), Y: s.x}),
-		)
+	for i := range last {
+		err = first(err, s.mixer(m, k, p, i), s.mlp(m, i, T, s.out, s.x))
 	}
-	return err
+	return first(err,
+		s.mixer(m, k, p, last),
+		gather(s.x, s.picked, D),
+		gather(s.out, s.pickedOut, Q),
+		s.mlp(m, last, S, s.pickedOut, s.picked),
+	)
+}
+
+// mixer is Model.mixer over the cache.
+func (s *scratch) mixer(m *Model, k *cache, p *plan, i int) error {
+	c, l := m.Config, m.layout.layers[i]
+	T, D, d := len(p.ids), c.Hidden, c.HeadDim
+	Q, W := c.Heads*d, (c.Heads+2*c.KVHeads)*d
+	key, value := s.qkv.Slice(Q, s.qkv.Len()), s.qkv.Slice(Q+c.KVHeads*d, s.qkv.Len())
+	err := first(
+		m.norm(s.x, l.norm1, s.norm, T, 1, D, D),
+		m.dev.MatMul(cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, W: l.qkv.in(m.params), Y: s.qkv}),
+	)
+	if c.QKNorm {
+		err = first(err, m.norm(s.qkv, l.qNorm, s.qkv, T, c.Heads, d, W), m.norm(key, l.kNorm, key, T, c.KVHeads, d, W))
+	}
+	paged := cuda.Paged{T: T, B: len(p.live), H: c.Heads, K: c.KVHeads, HeadD: d, P: pageTokens, Pages: k.count, MaxPages: p.maxPages,
+		LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Seq: s.seq, Pos: s.pos, PageTable: s.table,
+		Query: s.qkv, Key: key, Value: value, KeyPages: k.keys[i], ValuePages: k.values[i], Out: s.out}
+	return first(err,
+		m.rope(s.pos, s.qkv, T, false),
+		m.dev.PagedStore(paged),
+		m.dev.PagedAttend(paged),
+	)
+}
+
+// norm is the norm of T rows with heads each, without what a backward needs.
+func (m *Model) norm(x cuda.Floats, w span, y cuda.Floats, T, heads, n, ld int) error {
+	return m.dev.RMSNorm(cuda.RMSNorm{Rows: T * heads, N: n, Heads: heads, LdX: ld, LdY: ld, Eps: float32(m.Config.RMSEps),
+		X: x, W: w.in(m.params), Y: y})
+}
+
+// mlp is Model.mlp on R rows: x += project(out), x += down(silu(gate) * up).
+func (s *scratch) mlp(m *Model, i, R int, out, x cuda.Floats) error {
+	c, l := m.Config, m.layout.layers[i]
+	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
+	return first(
+		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, W: l.out.in(m.params), Y: x}),
+		m.norm(x, l.norm2, s.norm, R, 1, D, D),
+		m.dev.MatMul(cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, W: l.gateUp.in(m.params), Y: s.gateUp}),
+		m.dev.SwiGLU(cuda.SwiGLU{T: R, I: I, GU: s.gateUp, Y: s.act}),
+		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, W: l.down.in(m.params), Y: x}),
+	)
 }
 
 // sample evaluates the head on the picked rows and draws one id for each. The result is
 // valid until the next call.
 func (s *scratch) sample(m *Model, p *plan, valid int) (samples, error) {
 	c := m.Config
-	T, D, V, S := len(p.ids), c.Hidden, c.Vocab, len(p.pick)
+	D, V, S := c.Hidden, c.Vocab, len(p.pick)
 	for i, q := range p.picked {
 		by := q.request.Sampling
 		s.tau[i], s.topP[i], s.topK[i] = float32(by.Temperature), float32(by.TopP), int32(by.TopK)
@@ -132,9 +157,7 @@ func (s *scratch) sample(m *Model, p *plan, valid int) (samples, error) {
 		n := min(s.block, S-at)
 		end := at + n
 		err := first(
-			m.dev.Embed(cuda.Embed{T: n, D: D, V: T, IDs: s.pick.Slice(at, end), Table: s.x, Y: s.norm}),
-			m.dev.RMSNorm(cuda.RMSNorm{Rows: n, N: D, Heads: 1, LdX: D, LdY: D, Eps: float32(c.RMSEps),
-				X: s.norm, W: m.layout.norm.in(m.params), Y: s.norm}),
+			m.norm(s.picked.Slice(at*D, end*D), m.layout.norm, s.norm, n, 1, D, D),
 			m.dev.MatMul(cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, W: m.layout.head.in(m.params), Y: s.logits}),
 			m.dev.Sample(cuda.Sample{T: n, V: V, LdZ: V, Valid: valid, Z: s.logits,
 				Tau: s.tau[at:end], TopP: s.topP[at:end], TopK: s.topK[at:end], U: s.u[at:end],

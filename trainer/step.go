@@ -96,29 +96,36 @@ func (t *Trainer) batches(rows []Row) ([]*micro, float64, error) {
 // micro runs one micro-batch forward and, when grads is there, backward, and returns the
 // negative log-likelihoods of its picked rows.
 func (t *Trainer) micro(b *micro, scale float64, grads cuda.Floats) ([]float32, error) {
-	T, B, P := len(b.ids), len(b.start)-1, len(b.pick)
-	if t.tape == nil || t.tape.capacity < T {
-		if t.tape != nil {
-			t.tape.free()
-			t.tape = nil
-		}
-		tape, err := newTape(t.model, max(T, t.microTokens))
-		if err != nil {
-			return nil, err
-		}
-		t.tape = tape
+	n := shape{T: len(b.ids), B: len(b.start) - 1, P: len(b.pick)}
+	if err := t.reserveTape(n.T); err != nil {
+		return nil, err
 	}
-	nll := make([]float32, P)
+	nll := make([]float32, n.P)
 	err := first(
 		t.tape.upload(b, scale),
-		t.model.forward(t.tape, T, B),
-		t.model.loss(t.tape, T, P, t.temperature, grads),
+		t.model.forward(t.tape, n),
+		t.model.loss(t.tape, n.P, t.temperature, grads),
 		t.tape.nll.Download(nll),
 	)
 	if err == nil && !grads.IsNil() {
-		err = t.model.backward(t.tape, T, B, grads)
+		err = t.model.backward(t.tape, n, grads)
 	}
 	return nll, err
+}
+
+// reserveTape makes room for a micro-batch of T rows; it grows in doublings, up to what a
+// full one needs.
+func (t *Trainer) reserveTape(T int) error {
+	if t.tape != nil {
+		if T <= t.tape.capacity {
+			return nil
+		}
+		t.tape.free()
+		t.tape = nil
+	}
+	var err error
+	t.tape, err = newTape(t.model, max(T, min(2*T, t.microTokens)))
+	return err
 }
 
 // Score returns the log-probabilities of the weighted ids of each row under the current

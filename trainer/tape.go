@@ -16,31 +16,32 @@ type tape struct {
 	ids, pos, start, pick, target cuda.Ints // start has T+1, the others T
 	weight, nll                   cuda.Floats
 
-	layers []layerTape
-	x      cuda.Floats // [T, D] residual after the last layer
+	layers        []layerTape
+	x, norm, rstd cuda.Floats // [P, D], [P, D], [P] residual after the last layer, picked rows only
+	logits        cuda.Floats // [block, V], then their gradient
 
-	picked, pickedRStd cuda.Floats // [T, D] gathered rows of x, [T]
-	pickedNorm         cuda.Floats // [T, D]
-	logits             cuda.Floats // [block, V], then their gradient
-
-	dx, dNorm    cuda.Floats // [T, D] gradient of the residual; of a norm's output
+	dx, dPicked  cuda.Floats // [T, D] gradient of the residual; [P, D] that of the picked rows
+	dNorm        cuda.Floats // [T, D] gradient of a norm's output
 	dOut         cuda.Floats // [T, Q]
+	dPickedOut   cuda.Floats // [P, Q]
 	dQKV         cuda.Floats // [T, W]
 	dAct         cuda.Floats // [T, I]
 	memory       cuda.Floats // owns every view above
 	integerOwner []cuda.Ints
 }
 
-// layerTape is what the backward of one layer needs.
+// layerTape is what the backward of one layer needs. From the output projection on, the last
+// layer works on the P picked rows only (R rows below): nobody reads the others.
 type layerTape struct {
 	x, norm1, rstd1 cuda.Floats // [T, D], [T, D], [T]
 	raw             cuda.Floats // [T, W] projections before QK norm; empty without QK norm
 	rstdQ, rstdK    cuda.Floats // [T*H], [T*K]
 	qkv             cuda.Floats // [T, W] after norm and RoPE (values: see mixer)
 	out, lse        cuda.Floats // [T, Q], [T, H]
-	mid             cuda.Floats // [T, D] residual between mixer and MLP
-	norm2, rstd2    cuda.Floats
-	gateUp, act     cuda.Floats // [T, 2I] (the backward overwrites it), [T, I]
+	outRows         cuda.Floats // [R, Q] the rows of out that go on; out itself but for the last layer
+	mid             cuda.Floats // [R, D] residual between mixer and MLP
+	norm2, rstd2    cuda.Floats // [R, D], [R]
+	gateUp, act     cuda.Floats // [R, 2I] (the backward overwrites it), [R, I]
 }
 
 // headBlock bounds the logits that exist at once, in floats.
@@ -71,18 +72,24 @@ func newTape(m *Model, capacity int) (*tape, error) {
 		a.want(&l.gateUp, T*2*I)
 		a.want(&l.act, T*I)
 	}
-	for _, view := range []*cuda.Floats{&t.x, &t.picked, &t.pickedNorm, &t.dx, &t.dNorm} {
+	last := &t.layers[len(t.layers)-1]
+	a.want(&last.outRows, T*Q)
+	for _, view := range []*cuda.Floats{&t.x, &t.norm, &t.dx, &t.dPicked, &t.dNorm} {
 		a.want(view, T*D)
 	}
-	for _, view := range []*cuda.Floats{&t.weight, &t.nll, &t.pickedRStd} {
+	for _, view := range []*cuda.Floats{&t.weight, &t.nll, &t.rstd} {
 		a.want(view, T)
 	}
 	a.want(&t.logits, t.block*c.Vocab)
 	a.want(&t.dOut, T*Q)
+	a.want(&t.dPickedOut, T*Q)
 	a.want(&t.dQKV, T*W)
 	a.want(&t.dAct, T*I)
 	var err error
 	t.memory, err = a.reserve(m.dev)
+	for i := range t.layers[:len(t.layers)-1] {
+		t.layers[i].outRows = t.layers[i].out
+	}
 	for _, view := range []*cuda.Ints{&t.ids, &t.pos, &t.start, &t.pick, &t.target} {
 		ints, e := m.dev.Ints(T + 1)
 		err = errors.Join(err, e)

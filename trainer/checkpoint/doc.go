@@ -9,8 +9,8 @@
 // config.json that the trainer does not compute is refused with
 // ErrUnsupported.
 //
-// Reading goes through fs.FS, so a folder, an embedded model and a test's map
-// are the same. Writing is write, fsync, rename: a file that has its final
+// Reading goes through fs.FS, so a folder, an embedded model, a test's map and
+// a GGUF file (see Folder and GGUF) are the same. Writing is write, fsync, rename: a file that has its final
 // name is whole.
 //
 // Not covered: float8 and integer tensors are carried as bytes but not turned

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sort"
 )
@@ -38,9 +37,13 @@ type shard struct {
 // place finds a tensor: files[shard].extents[index].
 type place struct{ shard, index int }
 
-// OpenDir opens the model folder at path.
+// OpenDir opens the model at path, a folder or a GGUF file, see Folder.
 func OpenDir(path string) (*Checkpoint, error) {
-	c, err := Open(os.DirFS(path))
+	fsys, err := Folder(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := Open(fsys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // post is the place of one worker process; when the process has died, the next to need
@@ -96,13 +94,8 @@ func (w *post) peek() *process {
 }
 
 func (w *post) killOverdue() {
-	p := w.peek()
-	if p == nil {
-		return
-	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
-		p.killOverdue(now.Nano())
+	if p := w.peek(); p != nil {
+		p.killOverdue()
 	}
 }
 

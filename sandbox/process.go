@@ -189,16 +189,24 @@ func (p *process) load() int {
 }
 
 // killOverdue kills the process if a guest is past its deadline and grace.
-func (p *process) killOverdue(now int64) {
+func (p *process) killOverdue() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil || p.blamed != 0 {
 		return
 	}
-	if p.blamed = p.running.Overdue(now); p.blamed != 0 {
+	var used unix.Timespec
+	if err := unix.ClockGettime(processClock(p.cmd.Process.Pid), &used); err != nil {
+		return // it is gone
+	}
+	if p.blamed = p.running.Overdue(used.Nano()); p.blamed != 0 {
 		_ = p.cmd.Process.Kill()
 	}
 }
+
+// processClock names the processor clock of a process (the kernel's encoding: ones'
+// complement of the id, three bits of flags).
+func processClock(pid int) int32 { return int32(^pid<<3 | 2) }
 
 // why is the failure of a dead process.
 func (p *process) why() (failure error, blamed uint32) {

@@ -35,7 +35,7 @@ type Config struct {
 // Limits are what one run, or the initialisation of a source, may use. Zero = default.
 type Limits struct {
 	Memory int64         // bytes of guest memory, rounded up to 64 KiB; default 64 MiB
-	Time   time.Duration // in guest code, host calls excluded; default 2 s
+	Time   time.Duration // processor time in guest code, host calls excluded; default 2 s
 	Grace  time.Duration // until an interrupted guest is killed; default 500 ms
 	Calls  int           // host calls; default 4096
 	Output int64         // bytes sent to the host; default 16 MiB

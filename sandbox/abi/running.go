@@ -14,7 +14,7 @@ const RunningSize = 4096
 // worker runs any more.
 type Running struct {
 	session  atomic.Uint32 // 0 = none
-	deadline atomic.Int64  // nanoseconds of CLOCK_MONOTONIC
+	deadline atomic.Int64  // nanoseconds of the worker's processor time
 }
 
 // RunningAt interprets shared memory of at least RunningSize bytes, 8-byte aligned.

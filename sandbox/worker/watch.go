@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -12,22 +13,27 @@ import (
 // tick is how often the watch looks, and so how late an interrupt may come.
 const tick = 5 * time.Millisecond
 
-// watch ends guest code whose time is used up. At most one session is in guest code.
+// watch ends guest code whose time is used up. At most one session is in guest code, on
+// one thread from enter to leave. Time is that thread's processor time: a guest can't
+// sleep, and a busy machine must not make a harness look slow.
 type watch struct {
 	running *abi.Running
 	grace   time.Duration
 
 	mu      sync.Mutex
 	current *session // in guest code now, or nil
-	entered time.Time
+	thread  int      // that runs it
+	entered time.Duration
 }
 
-// enter says that a session goes into guest code.
+// enter says that a session goes into guest code on the calling thread.
 func (w *watch) enter(s *session) {
+	runtime.LockOSThread()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.current, w.entered = s, time.Now()
-	w.running.Enter(s.id, monotonic()+int64(s.left+w.grace))
+	w.current, w.thread = s, unix.Gettid()
+	w.entered = readClock(unix.CLOCK_THREAD_CPUTIME_ID)
+	w.running.Enter(s.id, int64(readClock(unix.CLOCK_PROCESS_CPUTIME_ID)+s.left+w.grace))
 }
 
 // leave says that it came out.
@@ -35,10 +41,11 @@ func (w *watch) leave(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running.Leave()
-	spent := time.Since(w.entered)
+	spent := readClock(unix.CLOCK_THREAD_CPUTIME_ID) - w.entered
 	s.left -= spent
 	s.spent += spent
 	w.current = nil
+	runtime.UnlockOSThread()
 }
 
 // loop looks for ever whether the current session must be interrupted. The word is
@@ -48,7 +55,7 @@ func (w *watch) loop() {
 	for range time.Tick(tick) {
 		w.mu.Lock()
 		if s := w.current; s != nil {
-			if time.Since(w.entered) > s.left {
+			if readClock(threadClock(w.thread))-w.entered > s.left {
 				s.overtime = true
 			}
 			if (s.overtime || s.cancelled()) && s.word != nil {
@@ -59,11 +66,14 @@ func (w *watch) loop() {
 	}
 }
 
-// monotonic is the clock that the engine's process compares with.
-func monotonic() int64 {
+// threadClock names the processor clock of a thread of this process (the kernel's
+// encoding: ones' complement of the id, three bits of flags).
+func threadClock(tid int) int32 { return int32(^tid<<3 | 6) }
+
+func readClock(clock int32) time.Duration {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return 0 // can't fail for this clock
+	if err := unix.ClockGettime(clock, &t); err != nil {
+		return 0 // only for a thread that is gone, which is not in guest code
 	}
-	return t.Nano()
+	return time.Duration(t.Nano())
 }

@@ -17,6 +17,12 @@ func block(s snapshot, st style, width int) [3]string {
 	width-- // some terminals wrap when the last column is written
 	p := s.progress
 	name, head := s.head()
+	if whole := strings.Join(append([]string{name}, head...), "  "); utf8.RuneCountInString(whole) > width {
+		name = strings.TrimSuffix(name, " phase")
+		for i := range head {
+			head[i] = strings.TrimPrefix(head[i], "accuracy ")
+		}
+	}
 	first := fit(width, append([]string{name}, head...)...)
 	if st.color && strings.HasPrefix(first, name) {
 		first = "\x1b[1m" + name + "\x1b[0m" + first[len(name):]

@@ -3,10 +3,15 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 )
+
+// maxOthers bounds the runs in the background of a figure.
+const maxOthers = 8
 
 // chart is the figure of accuracy against rollouts, in coordinates of its own box. Every
 // coordinate is finite and inside the box, whatever the data.
@@ -42,14 +47,23 @@ type curve struct {
 	End  mark
 }
 
-// Where the template puts the words around the plot.
-
+// PlotHeight, and below it where the template puts the words around the plot.
 func (c chart) PlotHeight() float64 { return c.Bottom - c.Top }
-func (c chart) BandText() float64   { return c.Bottom - 8 }
-func (c chart) YText() float64      { return c.Left - 8 }
-func (c chart) TickEnd() float64    { return c.Bottom + 5 }
-func (c chart) XText() float64      { return c.Bottom + 19 }
-func (c chart) AxisText() float64   { return c.Bottom + 37 }
+
+// BandText is the height of the phases' names.
+func (c chart) BandText() float64 { return c.Bottom - 8 }
+
+// YText is where the numbers of the upright axis end.
+func (c chart) YText() float64 { return c.Left - 8 }
+
+// TickEnd is the lower end of the ticks.
+func (c chart) TickEnd() float64 { return c.Bottom + 5 }
+
+// XText is the height of the numbers of the level axis, AxisText that of its name.
+func (c chart) XText() float64 { return c.Bottom + 19 }
+
+// AxisText: see XText.
+func (c chart) AxisText() float64 { return c.Bottom + 37 }
 
 type tick struct {
 	At   float64
@@ -88,9 +102,10 @@ func newChart(t timeline, others []Other, baseline engine.Interval, width, heigh
 	p.drawAxes()
 	p.drawSpans(t)
 	p.drawSteps(t)
-	for _, o := range others {
+	for _, o := range others[:min(len(others), maxOthers)] {
 		p.drawOther(o)
 	}
+	p.spread()
 	p.drawPoints(t.curve)
 	if baseline.N > 0 && finite(baseline.Mean) {
 		c.Baseline = &mark{X: c.Left, Y: p.y(baseline.Mean), Title: "start with the same tokens: " + interval(baseline)}
@@ -188,14 +203,37 @@ func (p plot) drawOther(o Other) {
 		return
 	}
 	end.Label, end.Anchor = oneLine(first(o.Name, 40)), "end"
-	end.LabelX, end.LabelY = end.X-2, end.Y-7
+	end.LabelX = end.X - 2
 	if end.X < (p.Left+p.Right)/2 {
 		end.LabelX, end.Anchor = end.X+2, "start"
 	}
-	if end.LabelY < p.Top+12 {
-		end.LabelY = end.Y + 16
-	}
 	p.Others = append(p.Others, curve{Path: line.String(), End: end})
+}
+
+// spread places the names of other runs apart, from the top down and back up from the
+// bottom edge, since runs often end at about the same height.
+func (p plot) spread() {
+	const apart = 14
+	order := make([]*mark, len(p.Others))
+	for i := range p.Others {
+		order[i] = &p.Others[i].End
+	}
+	sort.SliceStable(order, func(i, j int) bool { return order[i].Y < order[j].Y })
+	for i, m := range order {
+		switch {
+		case i > 0: // the uppermost is named above its line, the others below theirs
+			m.LabelY = max(m.Y+16, order[i-1].LabelY+apart)
+		case m.Y-7 < p.Top+12:
+			m.LabelY = m.Y + 16
+		default:
+			m.LabelY = m.Y - 7
+		}
+	}
+	limit := p.Bottom - 22 // above the names of the phases
+	for _, m := range slices.Backward(order) {
+		m.LabelY = min(m.LabelY, limit)
+		limit = m.LabelY - apart
+	}
 }
 
 // place puts a label above the upper end of an interval, or below the lower one where

@@ -1,14 +1,14 @@
-// Package report shows a run to people: a progress display while it works (Progress), a
-// table at its end (WriteTable) and one self-contained page afterwards (WriteHTML).
+// Package report shows a run to people: a display while it works (Terminal), a table at
+// its end (WriteTable, WriteComparison) and one self-contained page afterwards
+// (WriteHTML). Read fills a Run from an archive.
 //
 // It is for reading only: it computes nothing that a run depends on, opens no file and
-// knows no other part of the engine than its nouns. Whoever calls it fills the structs
-// of run.go from an archive.
+// knows no other part of the engine than its nouns and its journal.
 //
-// Model output, task texts and harness sources are untrusted. In the page they pass
-// visible (no control characters, no bidirectional overrides, no invalid UTF-8) and
-// then html/template's contextual escaping; the page has no script, and its content
-// security policy forbids every request.
+// Model output, task texts and harness sources are untrusted. Everywhere they pass
+// visible (no control characters, no bidirectional overrides, no invalid UTF-8), in the
+// page also html/template's contextual escaping; the page has no script, and its
+// content security policy forbids every request. What is long is cut, with a mark.
 //
-// Not covered: comparing several runs on one page, a live page while a run works.
+// Not covered: a live page while a run works, energy by phase.
 package report

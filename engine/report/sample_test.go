@@ -205,6 +205,17 @@ func sampleRun() Run {
 	baseline := made(0.391, 128, 8)
 	r.Summary.BaselineSameTokens = bounds(&baseline)
 	r.Transcripts = sampleTranscripts(p)
+	for _, o := range []struct {
+		name  string
+		means []float64
+	}{{"weight-only", []float64{.164, .30, .34, .36, .372}}, {"harness-only", []float64{.164, .22, .33, .39}}} {
+		var curve []engine.CurvePoint
+		for i, mean := range o.means {
+			score := made(mean, 128, 2)
+			curve = append(curve, engine.CurvePoint{Point: engine.Point{Rollouts: 4992 * i / (len(o.means) - 1)}, Test: &score})
+		}
+		r.Others = append(r.Others, Other{o.name, curve})
+	}
 	return r
 }
 

@@ -50,7 +50,7 @@ func NewTerminal(out io.Writer) *Terminal {
 	t := newTerminal(out, time.Now)
 	if f, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
 		if screen := cupwriter.New(f, false); screen.IsTerminal() {
-			t.live(screen, 200*time.Millisecond)
+			t.live(sized{screen}, 200*time.Millisecond)
 		}
 	}
 	return t
@@ -70,6 +70,21 @@ func styleOf(env func(string) string) style {
 	}
 	locale = strings.ToUpper(locale)
 	return style{color: env("NO_COLOR") == "", unicode: strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")}
+}
+
+// sized is a terminal that always has a size: some pseudo-terminals say 0 × 0, and mpb
+// draws nothing then.
+type sized struct{ mpb.ConsoleWriter }
+
+func (s sized) GetTermSize() (width, height int, err error) {
+	width, height, err = s.ConsoleWriter.GetTermSize()
+	if width <= 0 {
+		width = 80
+	}
+	if height <= 0 {
+		height = 24
+	}
+	return width, height, err
 }
 
 // live starts the block. mpb draws one bar whose rows are the block's lines.

@@ -158,13 +158,26 @@ func TestLiveTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	drawn := s.String()
-	for _, wanted := range []string{"accepted h1\n", "cycle 1  weights after 6 steps  accepted 0.412\n", "weight phase  cycle 1/3  step 2/6\n", "420/9,728 rollouts\n", "elapsed 1m00s  left 1m10s\n"} {
+	for _, wanted := range []string{"accepted h1\n", "cycle 1  weights after 6 steps  accepted 0.412\n", "weight  cycle 1/3  step 2/6  0.300\n", "420/9,728 rollouts\n", "elapsed 1m00s  left 1m10s\n"} {
 		if !strings.Contains(drawn, wanted) {
 			t.Errorf("no %q in %q", wanted, drawn)
 		}
 	}
 	if plain.Len() > 0 {
 		t.Errorf("plain lines beside the live block: %q", plain.String())
+	}
+}
+
+func TestTerminalWithoutSize(t *testing.T) {
+	term := newTerminal(&bytes.Buffer{}, time.Now)
+	s := &screen{}
+	term.live(sized{s}, time.Hour)
+	term.Observe(weightStep(1, false))
+	if err := term.Close(); err != nil || !strings.Contains(s.String(), "cycle 1/3") {
+		t.Errorf("drawn %q, error %v", s.String(), err)
+	}
+	if w, h, _ := (sized{&screen{width: 40}}).GetTermSize(); w != 40 || h != 24 {
+		t.Errorf("size %d × %d", w, h)
 	}
 }
 
@@ -226,7 +239,7 @@ func TestBlockFitsAnyWidth(t *testing.T) {
 		{80, "weight phase  cycle 1/3  step 3/6  accuracy 0.300\n" +
 			"###.............................................  676/9,728 rollouts\n" +
 			"elapsed 1m40s  left 3h00m  1.5k tokens/s"},
-		{40, "weight phase  cycle 1/3  step 3/6\n" +
+		{40, "weight  cycle 1/3  step 3/6  0.300\n" +
 			"#..................  676/9,728 rollouts\n" +
 			"elapsed 1m40s  left 3h00m"},
 	} {

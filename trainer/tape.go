@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
+	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
 )
 
 // tape holds the activations of one micro-batch between forward and backward, and the
@@ -20,14 +21,14 @@ type tape struct {
 	x, norm, rstd cuda.Floats // [P, D], [P, D], [P] residual after the last layer, picked rows only
 	logits        cuda.Floats // [block, V], then their gradient
 
-	dx, dPicked  cuda.Floats // [T, D] gradient of the residual; [P, D] that of the picked rows
-	dNorm        cuda.Floats // [T, D] gradient of a norm's output
-	dOut         cuda.Floats // [T, Q]
-	dPickedOut   cuda.Floats // [P, Q]
-	dQKV         cuda.Floats // [T, W]
-	dAct         cuda.Floats // [T, I]
-	memory       cuda.Floats // owns every view above
-	integerOwner []cuda.Ints
+	dx, dPicked cuda.Floats // [T, D] gradient of the residual; [P, D] that of the picked rows
+	dNorm       cuda.Floats // [T, D] gradient of a norm's output
+	dOut        cuda.Floats // [T, Q]
+	dPickedOut  cuda.Floats // [P, Q]
+	dQKV        cuda.Floats // [T, W]
+	dAct        cuda.Floats // [T, I]
+	memory      cuda.Floats // owns every view above
+	integers    []cuda.Ints // owns ids to target
 }
 
 // layerTape is what the backward of one layer needs. From the output projection on, the last
@@ -47,30 +48,25 @@ type layerTape struct {
 // headBlock bounds the logits that exist at once, in floats.
 const headBlock = 1 << 19
 
-func newTape(m *Model, capacity int) (*tape, error) {
-	c := m.Config
-	T, D, I := capacity, c.Hidden, c.Intermediate
+// tapeBytes bounds the default size of a tape.
+const tapeBytes = 1 << 30
+
+// microTokens is the default size of a micro-batch: 4,096 input ids, fewer if their
+// activations would take more than tapeBytes, at least 128.
+func microTokens(c checkpoint.Config) int {
+	const sample = 1024
+	perToken := 4 * new(tape).plan(c, sample).size / sample
+	return min(4096, max(128, tapeBytes/perToken))
+}
+
+// plan sets the sizes of a tape and lists its buffers.
+func (t *tape) plan(c checkpoint.Config, T int) *arena {
+	D, I := c.Hidden, c.Intermediate
 	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
-	t := &tape{capacity: T, block: min(T, max(16, headBlock/c.Vocab)), layers: make([]layerTape, len(c.Layers))}
-	var a arena
+	t.capacity, t.block, t.layers = T, min(T, max(16, headBlock/c.Vocab)), make([]layerTape, len(c.Layers))
+	a := &arena{}
 	for i := range t.layers {
-		l := &t.layers[i]
-		a.want(&l.x, T*D)
-		a.want(&l.norm1, T*D)
-		a.want(&l.rstd1, T)
-		if c.QKNorm {
-			a.want(&l.raw, T*W)
-			a.want(&l.rstdQ, T*c.Heads)
-			a.want(&l.rstdK, T*c.KVHeads)
-		}
-		a.want(&l.qkv, T*W)
-		a.want(&l.out, T*Q)
-		a.want(&l.lse, T*c.Heads)
-		a.want(&l.mid, T*D)
-		a.want(&l.norm2, T*D)
-		a.want(&l.rstd2, T)
-		a.want(&l.gateUp, T*2*I)
-		a.want(&l.act, T*I)
+		t.layers[i].plan(a, c, T)
 	}
 	last := &t.layers[len(t.layers)-1]
 	a.want(&last.outRows, T*Q)
@@ -85,8 +81,35 @@ func newTape(m *Model, capacity int) (*tape, error) {
 	a.want(&t.dPickedOut, T*Q)
 	a.want(&t.dQKV, T*W)
 	a.want(&t.dAct, T*I)
+	return a
+}
+
+func (l *layerTape) plan(a *arena, c checkpoint.Config, T int) {
+	D, I := c.Hidden, c.Intermediate
+	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
+	a.want(&l.x, T*D)
+	a.want(&l.norm1, T*D)
+	a.want(&l.rstd1, T)
+	if c.QKNorm {
+		a.want(&l.raw, T*W)
+		a.want(&l.rstdQ, T*c.Heads)
+		a.want(&l.rstdK, T*c.KVHeads)
+	}
+	a.want(&l.qkv, T*W)
+	a.want(&l.out, T*Q)
+	a.want(&l.lse, T*c.Heads)
+	a.want(&l.mid, T*D)
+	a.want(&l.norm2, T*D)
+	a.want(&l.rstd2, T)
+	a.want(&l.gateUp, T*2*I)
+	a.want(&l.act, T*I)
+}
+
+// newTape reserves a tape of T rows; its owner frees it.
+func newTape(m *Model, T int) (*tape, error) {
+	t := &tape{}
 	var err error
-	t.memory, err = a.reserve(m.dev)
+	t.memory, err = t.plan(m.Config, T).reserve(m.dev)
 	for i := range t.layers[:len(t.layers)-1] {
 		t.layers[i].outRows = t.layers[i].out
 	}
@@ -94,7 +117,7 @@ func newTape(m *Model, capacity int) (*tape, error) {
 		ints, e := m.dev.Ints(T + 1)
 		err = errors.Join(err, e)
 		*view = ints
-		t.integerOwner = append(t.integerOwner, ints)
+		t.integers = append(t.integers, ints)
 	}
 	if err != nil {
 		t.free()
@@ -105,7 +128,7 @@ func newTape(m *Model, capacity int) (*tape, error) {
 
 func (t *tape) free() {
 	t.memory.Free()
-	for _, ints := range t.integerOwner {
+	for _, ints := range t.integers {
 		ints.Free()
 	}
 }

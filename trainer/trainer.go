@@ -19,7 +19,7 @@ type Options struct {
 	Adam        AdamW   // DefaultAdamW
 	Temperature float64 // the log-likelihood is that of softmax(logits / temperature); 1
 	Context     int     // longest sequence, at most the model's own, which is the default
-	MicroTokens int     // input ids of one micro-batch, 4096: bounds the activations
+	MicroTokens int     // input ids of one micro-batch, which bounds the activations; see microTokens
 	StepTokens  int     // rows of one generation step, 512: bounds its latency and buffers
 	CacheTokens int     // room for keys and values; see cacheTokens
 	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
@@ -34,7 +34,7 @@ func (o *Options) defaults(m *Model) {
 		o.Temperature = 1
 	}
 	if o.MicroTokens <= 0 {
-		o.MicroTokens = 4096
+		o.MicroTokens = microTokens(m.Config)
 	}
 	if o.StepTokens <= 0 {
 		o.StepTokens = 512

@@ -131,9 +131,12 @@ func sampledFlips(d []float64) float64 {
 	}
 	hits := 1 // the observed assignment is one of them
 	for range flips {
-		sum := 0.0
-		for _, v := range d {
-			if random.Uint64()&1 == 0 {
+		sum, signs := 0.0, uint64(0)
+		for i, v := range d {
+			if i%64 == 0 {
+				signs = random.Uint64()
+			}
+			if signs>>(i%64)&1 == 0 {
 				v = -v
 			}
 			sum += v

@@ -10,12 +10,14 @@ import (
 type disk struct {
 	write  func(f *os.File, b []byte) error
 	rename func(from, to string) error
+	sync   func(f *os.File) error
 }
 
 func realDisk() disk {
 	return disk{
 		write:  func(f *os.File, b []byte) error { _, err := f.Write(b); return err },
 		rename: os.Rename,
+		sync:   (*os.File).Sync,
 	}
 }
 
@@ -32,7 +34,7 @@ func (d disk) put(path string, content []byte) error {
 	if err := d.rename(temp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return d.syncPath(filepath.Dir(path))
 }
 
 // create writes and syncs a file under its own name.
@@ -45,7 +47,7 @@ func (d disk) create(path string, content []byte) error {
 	if err := d.write(f, content); err != nil {
 		return err
 	}
-	return f.Sync()
+	return d.sync(f)
 }
 
 // publish syncs a folder's files and renames it. The target must not exist.
@@ -54,7 +56,7 @@ func (d disk) publish(temp, path string) error {
 		if err != nil {
 			return err
 		}
-		return syncDir(p) // works for files as well
+		return d.syncPath(p) // works for files as well
 	})
 	if err != nil {
 		return err
@@ -62,16 +64,17 @@ func (d disk) publish(temp, path string) error {
 	if err := d.rename(temp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return d.syncPath(filepath.Dir(path))
 }
 
-func syncDir(path string) error {
+// syncPath syncs a file or folder by name.
+func (d disk) syncPath(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return f.Sync()
+	return d.sync(f)
 }
 
 // log is a file that only grows, by whole lines.
@@ -99,7 +102,7 @@ func openLog(d disk, path string, size int64) (*log, error) {
 func (l *log) append(line []byte) error {
 	err := l.disk.write(l.file, line)
 	if err == nil {
-		err = l.file.Sync()
+		err = l.disk.sync(l.file)
 	}
 	if err != nil {
 		l.cut(l.size) // what matters is err; a torn line is cut at the next Open as well
@@ -117,5 +120,5 @@ func (l *log) cut(size int64) error {
 		return err
 	}
 	l.size = size
-	return l.file.Sync()
+	return l.disk.sync(l.file)
 }

@@ -60,7 +60,7 @@ func ` + readable + `(text string) bool {
 `
 	edits := append(c.imports("strings"), c.rewired(sites, ask)...)
 	return []move{{
-		name: "nudge", step: "once", axis: onRecovery, cures: unreadable | brokenCall, share: .7, trust: .35,
+		name: "nudge", step: "once", axis: onRecovery, cures: unreadable | brokenCall, share: .5, trust: .3,
 		why: because(d.evidence(unreadable|brokenCall, "ended with a reply that could not be read"),
 			fmt.Sprintf("answer it with %q and ask again", d.reminder())),
 		edits: append(edits, c.atEnd(code)),

@@ -299,3 +299,22 @@ func TestPropose_BadBriefs(t *testing.T) {
 		t.Errorf("no slots: %d candidates, %v", len(made), err)
 	}
 }
+
+// BenchmarkPropose is one iteration with an archive of some 20 candidates.
+func BenchmarkPropose(b *testing.B) {
+	brief := briefOf(b, "lookup", seed(b, "lookup"))
+	for brief.Iteration = 1; brief.Iteration <= 6; brief.Iteration++ {
+		made, err := Proposer{}.Propose(context.Background(), brief)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, h := range made {
+			brief.Entries = append(brief.Entries, engine.Entry{Harness: h})
+		}
+	}
+	for b.Loop() {
+		if _, err := (Proposer{}).Propose(context.Background(), brief); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

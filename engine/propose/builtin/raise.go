@@ -24,13 +24,15 @@ type ladder struct {
 	share, trust float64
 }
 
+// Votes come last: they cost as many times the tokens as there are samples, and a
+// candidate is compared by its score alone.
 var ladders = map[role]ladder{
 	turnsRole:   {"turns", onStopping, 1, 16, endedAsking, "ended with a tool call in the last turn", 1, .5},
-	retriesRole: {"retries", onRecovery, 0, 4, unreadable | brokenCall, "ended with a reply that could not be read", .8, .4},
+	retriesRole: {"retries", onRecovery, 0, 4, unreadable | brokenCall, "ended with a reply that could not be read", .5, .3},
 	cutRole:     {"length kept", onContext, 0, everything, cutResult, "read only the beginning of a tool result", 1, .5},
 	argRole:     {"tool argument", onTools, 1, 8, nothingFound | wrongAnswer, "found nothing or answered wrong", .2, .15},
 	tokensRole:  {"tokens a call", onStopping, 8, 8192, ranOut, "had a reply cut by the limit on tokens", .8, .2},
-	samplesRole: {"samples", onRecovery, 1, 8, wrongAnswer, "gave a readable wrong answer", .2, .15},
+	samplesRole: {"samples", onRecovery, 1, 5, wrongAnswer, "gave a readable wrong answer", .06, .05},
 }
 
 func (limitOperator) moves(c *source, d *diagnosis) []move {
@@ -81,7 +83,7 @@ func steps(l limit, rung ladder, zeroIsAll bool) []int {
 	case argRole:
 		tried = []int{v + 1, v + 2, v - 1}
 	case samplesRole:
-		tried = []int{v + 2, v + 4, v - 2}
+		tried = []int{v + 2, v - 2}
 	case tokensRole:
 		tried = []int{2 * v, 4 * v, v / 2}
 	case cutRole:

@@ -55,7 +55,7 @@ func ` + votes + `(reply kit.Reply, text string) int {
 `
 	edits := append(c.imports("strings"), c.rewired(sites, voted)...)
 	return []move{{
-		name: "vote", step: "3 samples", axis: onRecovery, cures: wrongAnswer, share: .2, trust: .1,
+		name: "vote", step: "3 samples", axis: onRecovery, cures: wrongAnswer, share: .06, trust: .05,
 		why: because(d.evidence(wrongAnswer, "gave a readable wrong answer"),
 			"draw three replies a turn and go on with the most frequent"),
 		edits: append(edits, c.atEnd(code)),

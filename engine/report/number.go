@@ -11,7 +11,7 @@ import (
 // missing stands where a number is not known or not finite.
 const missing = "–"
 
-// count prints an integer with a thin structure that is readable anywhere: 12,345.
+// count prints an integer in groups of three digits: 12,345.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	var b strings.Builder
@@ -58,7 +58,7 @@ func share(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-// clock prints a duration for people: 8 s, 1 m 20 s, 2 h 05 m.
+// clock prints a duration for people: 8s, 1m20s, 2h05m.
 func clock(d time.Duration) string {
 	if d < 0 {
 		d = 0
@@ -73,13 +73,15 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 }
 
-// seconds prints seconds for tables: 0.04, 8.3, 231.
+// seconds prints seconds for tables: <0.01, 0.04, 8.3, 231.
 func seconds(s float64) string {
 	switch {
 	case math.IsNaN(s) || math.IsInf(s, 0):
 		return missing
 	case s == 0:
 		return "0"
+	case s > 0 && s < 0.005:
+		return "<0.01"
 	case s < 1:
 		return strconv.FormatFloat(s, 'f', 2, 64)
 	case s < 100:

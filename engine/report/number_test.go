@@ -14,7 +14,7 @@ func TestNumbers(t *testing.T) {
 		{compact(999_600), "1.0M"}, {compact(-5300), "-5.3k"}, {compact(math.NaN()), "–"}, {compact(math.Inf(1)), "–"},
 		{share(0.1646), "0.165"}, {share(math.NaN()), "–"},
 		{clock(-1), "0s"}, {clock(59 * time.Second), "59s"}, {clock(80 * time.Second), "1m20s"}, {clock(2*time.Hour + 5*time.Minute), "2h05m"},
-		{seconds(0), "0"}, {seconds(0.04), "0.04"}, {seconds(8.31), "8.3"}, {seconds(1234.6), "1,235"}, {seconds(math.Inf(-1)), "–"},
+		{seconds(0), "0"}, {seconds(0.004), "<0.01"}, {seconds(0.04), "0.04"}, {seconds(8.31), "8.3"}, {seconds(1234.6), "1,235"}, {seconds(math.Inf(-1)), "–"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

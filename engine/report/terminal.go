@@ -209,8 +209,11 @@ func (s snapshot) line(r engine.Record) string {
 	var b strings.Builder
 	switch {
 	case r.Step != nil:
-		fmt.Fprintf(&b, "whale phase=weight cycle=%s step=%s accepted=%d/%d rate=%s loss=%s", of(r.Cycle, p.Cycles), of(r.Index, p.Unit.Of),
-			r.Step.Accepted, r.Step.Counted, share(s.rate), share(r.Step.NLL))
+		fmt.Fprintf(&b, "whale phase=weight cycle=%s step=%s accepted=%d/%d rate=%s", of(r.Cycle, p.Cycles), of(r.Index, p.Unit.Of),
+			r.Step.Accepted, r.Step.Counted, share(s.rate))
+		if r.Step.Tokens > 0 {
+			fmt.Fprintf(&b, " loss=%s", share(r.Step.NLL))
+		}
 	case r.Search != nil:
 		fmt.Fprintf(&b, "whale phase=harness cycle=%s iteration=%s scored=%d rejected=%d", of(r.Cycle, p.Cycles), of(r.Index, p.Unit.Of),
 			len(r.Search.Evaluated), len(r.Search.Rejected))

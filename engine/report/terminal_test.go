@@ -48,7 +48,7 @@ func weightStep(n int, finished bool) engine.Progress {
 	p := engine.Progress{Stage: engine.StageWeight, Unit: engine.Unit{Phase: engine.WeightKind, Cycle: 1, Index: n, Of: 6}, Cycles: 3,
 		Spent: engine.Spent{Weight: 256 * n, Harness: 64}, Budget: 9728, TokensPerSecond: 1500.4, Left: 70 * time.Second}
 	if finished {
-		p.Finished = &engine.Record{Kind: engine.StepRecord, Cycle: 1, Index: n, Last: n == 6, Step: &engine.Step{Accepted: 103, Counted: 250, NLL: 0.913}}
+		p.Finished = &engine.Record{Kind: engine.StepRecord, Cycle: 1, Index: n, Last: n == 6, Step: &engine.Step{Accepted: 103, Counted: 250, Tokens: 900, NLL: 0.913}}
 		return p
 	}
 	p.Spent.Weight -= 256

@@ -108,6 +108,9 @@ func (p Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness
 	if len(p.Argv) == 0 {
 		return nil, &Error{Program: "(none)", Cause: ErrStart, Detail: errors.New("no program given")}
 	}
+	if b.Folder == "" {
+		return nil, &Error{Program: p.Argv[0], Cause: ErrStart, Detail: errors.New("the run has no folder")}
+	}
 	d, err := p.open(b)
 	if err != nil {
 		return nil, engine.Fail(engine.AtArchive, b.Folder, err)

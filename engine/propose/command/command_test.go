@@ -168,6 +168,12 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
+func TestPropose_NoFolder(t *testing.T) {
+	if _, err := shell(`true`).Propose(context.Background(), engine.Brief{Slots: 1}); !errors.Is(err, ErrStart) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestPropose_Stopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -72,6 +72,56 @@ func BenchmarkGenerateNano(b *testing.B) {
 	}
 }
 
+// One RSFT step: 32 prompts, 8 samples each, two turns of 12 sampled tokens with an
+// observation of 40 between them, then updates on every third session in batches of 64.
+func BenchmarkOnlineStepNano(b *testing.B) {
+	tr := serveNano(b)
+	rng := rand.New(rand.NewPCG(1, 1))
+	text := func(n int) []int32 {
+		ids := make([]int32, n)
+		for t := range ids {
+			ids[t] = int32(rng.IntN(256))
+		}
+		return ids
+	}
+	before, cpu := tr.Counters(), cpuSeconds(b)
+	for seed := uint64(0); b.Loop(); {
+		var requests []engine.Request
+		for range 32 {
+			prompt := text(45)
+			for range 8 {
+				seed++
+				requests = append(requests, engine.Request{Prompt: prompt, MaxTokens: 12, Sampling: engine.Sampling{Temperature: 1}, Seed: seed})
+			}
+		}
+		sequences := make([]engine.Sequence, len(requests))
+		for range 2 {
+			for i, c := range together(b, tr.Policy(), requests) {
+				s, from := &sequences[i], len(requests[i].Prompt)
+				s.IDs = append(requests[i].Prompt[:from:from], c.Sampled...)
+				s.Sampled = append(s.Sampled, engine.Span{From: from, To: len(s.IDs)})
+				s.LogProbs = append(s.LogProbs, c.LogProbs...)
+				requests[i].Prompt = append(s.IDs[:len(s.IDs):len(s.IDs)], text(40)...)
+			}
+		}
+		var accepted []engine.Sequence
+		for i := 0; i < len(sequences); i += 3 {
+			accepted = append(accepted, sequences[i])
+		}
+		for at := 0; at < len(accepted); at += 64 {
+			if _, err := tr.Learner().Update(b.Context(), accepted[at:min(at+64, len(accepted))]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	now, wall := tr.Counters(), b.Elapsed().Seconds()
+	flops := now.GenerateFLOPs + now.TrainFLOPs - before.GenerateFLOPs - before.TrainFLOPs
+	b.ReportMetric(flops/wall/1e9, "GFLOP/s")
+	b.ReportMetric(flops/(cpuSeconds(b)-cpu)/1e9, "GFLOP/cpu-s")
+	b.ReportMetric((now.TrainSeconds-before.TrainSeconds)/wall*100, "%train")
+	b.ReportMetric(float64(now.Cached-before.Cached)/float64(now.Cached+now.Prefill-before.Cached-before.Prefill)*100, "%cached")
+}
+
 func serveNano(b *testing.B) *Trainer {
 	b.Helper()
 	tr := serve(b, nano(), cpu(b, 2), Options{})

@@ -65,17 +65,7 @@ const (
 // leaves s.done at the first id that must be run. The last id is always run: its logits
 // are needed.
 func (k *cache) admit(dev *cuda.Device, s *sequence) (admission, error) {
-	want := s.ids[:len(s.ids)-1]
-	var chain []*page
-	var last *page
-	for len(want) >= pageTokens {
-		g := k.find(last, want[:pageTokens])
-		if g == nil {
-			break
-		}
-		k.hold(g)
-		chain, last, want = append(chain, g), g, want[pageTokens:]
-	}
+	chain, last, want := k.chain(s.ids[:len(s.ids)-1])
 	giveBack := func() {
 		for i := len(chain) - 1; i >= 0; i-- {
 			k.release(chain[i])
@@ -126,6 +116,20 @@ func (k *cache) admit(dev *cuda.Device, s *sequence) (admission, error) {
 	}
 	s.cached = s.done
 	return admitted, err
+}
+
+// chain holds the full pages that ids begin with, and returns them, the last of them, and
+// the ids behind.
+func (k *cache) chain(ids []int32) (chain []*page, last *page, rest []int32) {
+	for len(ids) >= pageTokens {
+		g := k.find(last, ids[:pageTokens])
+		if g == nil {
+			break
+		}
+		k.hold(g)
+		chain, last, ids = append(chain, g), g, ids[pageTokens:]
+	}
+	return chain, last, ids
 }
 
 // tail returns the page behind last that shares most ids with want, less than a page, and

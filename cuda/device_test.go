@@ -205,6 +205,7 @@ func TestClosedDeviceAnswersBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.Free()
 	d.Close()
 	d.Close()
 	for name, err := range map[string]error{"fill": d.Fill(f, 1), "upload": f.Upload([]float32{1})} {

@@ -1,0 +1,175 @@
+package cuda
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Each benchmark reports GFLOP/s of one call; BenchmarkPeak is what the register tile itself
+// reaches from the first cache, the number to compare with.
+
+func benchDevice(b *testing.B, threads int) *Device {
+	d, err := Open("cpu", threads)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(d.Close)
+	return d
+}
+
+func benchFloats(b *testing.B, d *Device, n int) Floats {
+	f, err := d.Floats(n)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(f.Free)
+	if err := f.Upload(random(7, n)); err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
+func measure(b *testing.B, flop float64, call func() error) {
+	b.Helper()
+	if err := call(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := call(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
+
+func BenchmarkPeak(b *testing.B) {
+	d := benchDevice(b, 1)
+	const T, N, M = 14, 32, 384
+	x, w, y := benchFloats(b, d, T*M), benchFloats(b, d, N*M), benchFloats(b, d, N*M)
+	measure(b, 2*T*N*M*8, func() error { // dw: nothing is turned, sums over 8 * 384 rows
+		return d.MatMulBackwardW(MatMulGradW{T: M * 8, N: T, M: N, LdDY: T, LdX: N, DY: benchStretch(b, d, &x, T*M*8), X: benchStretch(b, d, &w, N*M*8), DW: y})
+	})
+}
+
+// benchStretch grows x to n floats once.
+func benchStretch(b *testing.B, d *Device, x *Floats, n int) Floats {
+	if x.Len() < n {
+		*x = benchFloats(b, d, n)
+	}
+	return *x
+}
+
+// The products of the nano model: fused qkv, gate and up, down, head.
+func BenchmarkMatMul(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		d := benchDevice(b, threads)
+		for _, s := range []struct{ N, M int }{{256, 128}, {768, 128}, {128, 384}, {767, 128}} {
+			for _, T := range []int{1, 8, 32, 256, 4096} {
+				x, w, y := benchFloats(b, d, T*s.M), benchFloats(b, d, s.N*s.M), benchFloats(b, d, T*s.N)
+				flop := 2 * float64(T) * float64(s.N) * float64(s.M)
+				name := fmt.Sprintf("N%d/M%d/T%d/threads%d", s.N, s.M, T, threads)
+				b.Run("forward/"+name, func(b *testing.B) {
+					measure(b, flop, func() error {
+						return d.MatMul(MatMul{T: T, N: s.N, M: s.M, LdX: s.M, LdY: s.N, X: x, W: w, Y: y})
+					})
+				})
+				b.Run("backwardx/"+name, func(b *testing.B) {
+					measure(b, flop, func() error {
+						return d.MatMulBackwardX(MatMulGradX{T: T, N: s.N, M: s.M, LdDY: s.N, LdDX: s.M, DY: y, W: w, DX: x})
+					})
+				})
+				b.Run("backwardw/"+name, func(b *testing.B) {
+					measure(b, flop, func() error {
+						return d.MatMulBackwardW(MatMulGradW{T: T, N: s.N, M: s.M, LdDY: s.N, LdX: s.M, DY: y, X: x, DW: w})
+					})
+				})
+			}
+		}
+	}
+}
+
+// Packed attention, 4 query heads on 2 key/value heads of width 32; the FLOP counted are those
+// of the causal half, 2 products forward and 5 backward.
+func BenchmarkAttention(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		d := benchDevice(b, threads)
+		for _, length := range []int{64, 256, 1024} {
+			const H, K, width = 4, 2, 32
+			B := 4096 / length
+			T := B * length
+			start := make([]int32, B+1)
+			for i := range start {
+				start[i] = int32(i * length)
+			}
+			st, err := d.Ints(B + 1)
+			if err == nil {
+				err = st.Upload(start)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(st.Free)
+			qkv, o, lse, dqkv := benchFloats(b, d, T*256), benchFloats(b, d, T*128), benchFloats(b, d, T*H), benchFloats(b, d, T*256)
+			n := T * 256
+			a := Attention{T: T, B: B, H: H, K: K, HeadD: width, LdQ: 256, LdKV: 256, LdO: 128, Scale: .17, Start: st,
+				Query: qkv, Key: qkv.Slice(128, n), Value: qkv.Slice(192, n), Out: o, LSE: lse}
+			g := AttentionGrad{T: T, B: B, H: H, K: K, HeadD: width, LdQ: 256, LdKV: 256, LdO: 128, Scale: .17, Start: st,
+				Query: qkv, Key: qkv.Slice(128, n), Value: qkv.Slice(192, n), Out: o, LSE: lse, DOut: benchFloats(b, d, T*128),
+				DQuery: dqkv, DKey: dqkv.Slice(128, n), DValue: dqkv.Slice(192, n)}
+			flop := float64(B) * float64(length) * float64(length+1) / 2 * H * width * 2
+			b.Run(fmt.Sprintf("forward/length%d/threads%d", length, threads), func(b *testing.B) {
+				measure(b, 2*flop, func() error { return d.Attention(a) })
+			})
+			b.Run(fmt.Sprintf("backward/length%d/threads%d", length, threads), func(b *testing.B) {
+				measure(b, 5*flop, func() error { return d.AttentionBackward(g) })
+			})
+		}
+	}
+}
+
+// Rows a second of the operators that are not products, at the nano model's widths.
+func BenchmarkRows(b *testing.B) {
+	d := benchDevice(b, 1)
+	const T, D, I, V = 1024, 128, 384, 767
+	x, w, y, rstd := benchFloats(b, d, T*V), benchFloats(b, d, V), benchFloats(b, d, T*V), benchFloats(b, d, T)
+	ids, err := d.Ints(T)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(ids.Free)
+	rows := func(name string, call func() error) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*T/b.Elapsed().Seconds()/1e6, "Mrows/s")
+		})
+	}
+	rows("rmsnorm", func() error {
+		return d.RMSNorm(RMSNorm{Rows: T, N: D, Heads: 1, LdX: D, LdY: D, Eps: 1e-5, X: x, W: w, Y: y, RStd: rstd})
+	})
+	rows("rmsnorm backward", func() error {
+		return d.RMSNormBackward(RMSNormGrad{Rows: T, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, DY: x, X: x, W: w, RStd: rstd, DX: y, DW: w})
+	})
+	rows("swiglu", func() error { return d.SwiGLU(SwiGLU{T: T, I: I, GU: x, Y: y}) })
+	rows("swiglu backward", func() error {
+		return d.SwiGLUBackward(SwiGLUGrad{T: T, I: I, GU: x, DY: y, DGU: benchStretch(b, d, &y, T*V)})
+	})
+	rows("cross entropy", func() error {
+		return d.CrossEntropy(CrossEntropy{T: T, V: V, LdZ: V, Tau: 1, Target: ids, Weight: rstd, Z: x, DZ: y, NLL: rstd})
+	})
+	for _, c := range []struct {
+		name string
+		topK int32
+		topP float32
+	}{{"sample", 0, 1}, {"sample top_k 20", 20, 1}, {"sample top_p .9", 0, .9}} {
+		s := Sample{T: T, V: V, LdZ: V, Valid: V, Z: x, Tau: make([]float32, T), TopP: make([]float32, T), TopK: make([]int32, T),
+			U: make([]float64, T), ID: make([]int32, T), LogP: make([]float32, T), Behaviour: make([]float32, T)}
+		for t := range T {
+			s.Tau[t], s.TopP[t], s.TopK[t], s.U[t] = 1, c.topP, c.topK, float64(t)/T
+		}
+		rows(c.name, func() error { return d.Sample(s) })
+	}
+}

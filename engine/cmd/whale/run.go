@@ -152,14 +152,22 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// commandLine is what makes a run again.
+// commandLine is what makes a run again, as far as flags can say it.
 func commandLine(c engine.Config) string {
-	parts := []string{"whale run --domain", c.Domain, "--condition", c.Condition, "--seed", fmt.Sprint(c.Seed)}
-	if c.Data != "" {
-		parts = append(parts, "--data", c.Data)
-	}
-	if c.Model != "nano" {
-		parts = append(parts, "--model", c.Model)
+	d := engine.Defaults()
+	parts := []string{"whale run --domain", c.Domain}
+	for _, f := range []struct {
+		name       string
+		value, was any
+	}{
+		{"data", c.Data, d.Data}, {"condition", c.Condition, d.Condition}, {"model", c.Model, d.Model},
+		{"proposer", "'" + c.Proposer + "'", "'" + d.Proposer + "'"}, {"seed", c.Seed, d.Seed},
+		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"iterations", c.Iterations, d.Iterations},
+		{"candidates", c.Candidates, d.Candidates}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
+	} {
+		if f.value != f.was {
+			parts = append(parts, fmt.Sprintf("--%s %v", f.name, f.value))
+		}
 	}
 	return strings.Join(parts, " ")
 }

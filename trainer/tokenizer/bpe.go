@@ -10,15 +10,43 @@ func pair(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(u
 
 // bpe is the merge model. All but the cache is immutable.
 type bpe struct {
-	single [256]int32       // byte -> id
+	single [256]int32       // byte -> id, noToken for a byte without a token
 	merges map[uint64]merge // by pair
 	order  [][2]int32       // the pairs by rank
 	whole  map[string]int32 // raw bytes -> id, only with ignore_merges
+	gaps   bool             // some byte has no token
 	cache  *cache
 }
 
+// known returns word without the bytes that have no token.
+func (m *bpe) known(word string) string {
+	for i := range len(word) {
+		if m.single[word[i]] != noToken {
+			continue
+		}
+		kept := []byte(word[:i])
+		for _, b := range []byte(word[i:]) {
+			if m.single[b] != noToken {
+				kept = append(kept, b)
+			}
+		}
+		return string(kept)
+	}
+	return word
+}
+
+// noToken marks a byte without a token. Text loses such bytes, as it does in the
+// reference library; SmolLM2 lacks some that no UTF-8 has and a few controls.
+const noToken = -1
+
 // encode appends the ids of one pre-token.
 func (m *bpe) encode(ids []int32, word string) []int32 {
+	if m.gaps {
+		word = m.known(word)
+	}
+	if word == "" {
+		return ids
+	}
 	if len(word) == 1 {
 		return append(ids, m.single[word[0]])
 	}

@@ -241,8 +241,8 @@ func (t *Tokenizer) spellVocab(vocab map[string]int32) error {
 	return nil
 }
 
-// buildModel makes the merge tables. Every byte must have a token, so that no
-// text is beyond the vocabulary and an unk_token has no work.
+// buildModel makes the merge tables. A byte without a token is an error when
+// the model names an unk_token, which would stand for it.
 func (t *Tokenizer) buildModel(m modelEntry) error {
 	switch {
 	case m.Type != "BPE":
@@ -259,8 +259,12 @@ func (t *Tokenizer) buildModel(m modelEntry) error {
 	t.model = bpe{merges: make(map[uint64]merge, len(m.Merges)), cache: newCache()}
 	for b, r := range byteRunes {
 		id, ok := m.Vocab[string(r)]
+		if !ok && m.Unknown != nil {
+			return fmt.Errorf("no token for byte %d (%q), so unk_token %q has work: %w", b, r, *m.Unknown, ErrUnsupported)
+		}
 		if !ok {
-			return fmt.Errorf("no token for byte %d (%q): %w", b, r, ErrFormat)
+			t.model.single[b], t.model.gaps = noToken, true
+			continue
 		}
 		if err := t.checkReachable(id); err != nil {
 			return err

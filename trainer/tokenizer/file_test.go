@@ -49,7 +49,7 @@ func TestReadRefusesByName(t *testing.T) {
 		{"twice the same id", `{"id":357,`, `{"id":356,`, ErrFormat, "share id 356"},
 		{"gap", `{"id":363,`, `{"id":900,`, ErrFormat, "gaps"},
 		{"negative id", `{"id":357,`, `{"id":-1,`, ErrFormat, "<|im_start|>"},
-		{"byte missing", `"!":0,`, `"!!":0,`, ErrFormat, "byte 33"},
+		{"byte missing", `"!":0,`, `"!!":0,`, ErrFormat, "not in the vocab"},
 		{"no spelling of bytes", `"merges":[`, `"extra":[`, ErrUnsupported, "extra"},
 		{"byte as control token", `"content":"<|im_end|>"`, `"content":"!"`, ErrFormat, "!"},
 		{"merge of nothing", `"merges":[`, `"merges":[["zz","zz"],`, ErrFormat, "zz"},
@@ -67,6 +67,33 @@ func TestReadRefusesByName(t *testing.T) {
 				t.Fatalf("error %v, want %v naming %q", err, c.kind, c.says)
 			}
 		})
+	}
+}
+
+// Ensure that a byte without a token is lost, wherever it is, as in the
+// reference library, and that an unk_token which would stand for it is refused.
+func TestByteWithoutToken(t *testing.T) {
+	text := source(t)
+	for _, byteToken := range []string{"Ą", "ÿ"} { // 0x04 and 0xff
+		spelled := `"` + byteToken + `":`
+		if strings.Count(text, spelled) != 1 {
+			t.Fatalf("the fixture has %s %d times", spelled, strings.Count(text, spelled))
+		}
+		text = strings.Replace(text, spelled, `"`+byteToken+`x":`, 1)
+	}
+	tok, err := Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, same := range map[string]string{"\x04": "", "\x04\x04": "", "Ger\x04van": "Ger" + "van", "a\xff": "a", "\xff\x04 x\x04": " x"} {
+		got := tok.Bytes(tok.Encode(text))
+		if string(got) != same {
+			t.Errorf("%q became %q, want %q", text, got, same)
+		}
+	}
+	refused := strings.Replace(text, `"unk_token":null`, `"unk_token":"!"`, 1)
+	if _, err := Read(strings.NewReader(refused)); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "byte 4") {
+		t.Errorf("with unk_token: %v", err)
 	}
 }
 

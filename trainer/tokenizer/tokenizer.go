@@ -52,7 +52,7 @@ func (t *Tokenizer) Added() []AddedToken { return append([]AddedToken(nil), t.ad
 
 // Encode returns the ids of content (see the package doc: special tokens are
 // plain text here). Bytes that are no UTF-8 are encoded one by one, so without
-// a normalizer Bytes gives back exactly text.
+// a normalizer, and with a token for every byte, Bytes gives back exactly text.
 func (t *Tokenizer) Encode(text string) []int32 {
 	var ids []int32
 	for text != "" {
@@ -76,7 +76,7 @@ func (t *Tokenizer) encodePiece(ids []int32, piece string) []int32 {
 	for piece != "" {
 		n := validPrefix(piece)
 		if n == 0 {
-			ids = append(ids, t.model.single[piece[0]])
+			ids = t.model.encode(ids, piece[:1])
 			piece = piece[1:]
 			continue
 		}

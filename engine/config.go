@@ -92,24 +92,19 @@ func Defaults() Config {
 
 // Validate names the first setting that can't work, also against the domain's sizes.
 func (c Config) Validate(d *Domain) error {
-	positive := []struct {
-		name  string
-		value int
+	for _, p := range []struct {
+		name         string
+		value, least int
 	}{
-		{"cycles", c.Cycles}, {"steps", c.Steps}, {"candidates", c.Candidates}, {"prompts", c.Prompts},
-		{"samples", c.Samples}, {"batch", c.Batch}, {"select_samples", c.SelectSamples},
-		{"test_samples", c.TestSamples}, {"in_flight", c.InFlight}, {"save_every", c.SaveEvery},
-		{"tokens of the domain's budget", d.Budget.Tokens}, {"turns of the domain's budget", d.Budget.Turns},
-	}
-	for _, p := range positive {
-		if p.value < 1 {
-			return fmt.Errorf("%w: %s is %d, at least 1", ErrConfig, p.name, p.value)
-		}
-	}
-	for name, value := range map[string]int{"select_tasks": c.SelectTasks, "test_tasks": c.TestTasks,
-		"curve_samples": c.CurveSamples, "rollouts": c.Rollouts, "retries": c.Retries, "tokens_in_flight": c.TokensInFlight} {
-		if value < 0 {
-			return fmt.Errorf("%w: %s is negative", ErrConfig, name)
+		{"cycles", c.Cycles, 1}, {"steps", c.Steps, 1}, {"candidates", c.Candidates, 1}, {"prompts", c.Prompts, 1},
+		{"samples", c.Samples, 1}, {"batch", c.Batch, 1}, {"select_samples", c.SelectSamples, 1},
+		{"test_samples", c.TestSamples, 1}, {"in_flight", c.InFlight, 1}, {"save_every", c.SaveEvery, 1},
+		{"tokens of the domain's budget", d.Budget.Tokens, 1}, {"turns of the domain's budget", d.Budget.Turns, 1},
+		{"select_tasks", c.SelectTasks, 0}, {"test_tasks", c.TestTasks, 0}, {"curve_samples", c.CurveSamples, 0},
+		{"rollouts", c.Rollouts, 0}, {"retries", c.Retries, 0}, {"tokens_in_flight", c.TokensInFlight, 0},
+	} {
+		if p.value < p.least {
+			return fmt.Errorf("%w: %s is %d, at least %d", ErrConfig, p.name, p.value, p.least)
 		}
 	}
 	plan, ok := Conditions[c.Condition]

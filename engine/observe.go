@@ -89,7 +89,7 @@ func (m *meter) tell() {
 	if m.observer == nil {
 		return
 	}
-	if left := m.planned - m.now.Spent.Weight - m.now.Spent.Harness - m.now.Spent.Test - m.now.Done; m.rollouts > 0 && left > 0 {
+	if left := m.planned - m.now.Spent.Weight - m.now.Spent.Harness - m.now.Spent.Test - m.now.Done; m.rollouts > 0 && left > 0 && m.now.Stage != StageDone {
 		m.now.Left = time.Since(m.began) / time.Duration(m.rollouts) * time.Duration(left)
 	} else {
 		m.now.Left = 0

@@ -204,9 +204,11 @@ static whale_status attention_forward(whale_device *dev, const whale_attention *
     for (int b = 0; b < a->B; b++) {
         int start = a->start[b], length = a->start[b + 1] - start;
         size_t at = (size_t)start * a->ldkv;
+        if (length == 0) continue;
         /* The latest positions first: they take longest. */
-        for (int t = (length - 1) / block * block; length > 0 && t >= 0; t -= block)
-            runs[n++] = (run){start + t, MIN(block, length - t), t, a->k + at, a->v + at, NULL};
+        int even = tile_height(length, block);
+        for (int t = (length - 1) / even * even; t >= 0; t -= even)
+            runs[n++] = (run){start + t, MIN(even, length - t), t, a->k + at, a->v + at, NULL};
     }
     attend_job j = {.runs = runs, .H = a->H, .K = a->K, .d = a->d, .P = 1, .ldq = a->ldq, .ldo = a->ldo,
                     .ld = (size_t)a->ldkv, .scale = a->scale, .q = a->q, .o = a->o, .lse = a->lse};

@@ -31,6 +31,7 @@ typedef struct {
     whale_status (*sumsq)(whale_device *, const float *, size_t, double *);
     void (*adamw)(whale_device *, const whale_adamw *);
     whale_status (*sample)(whale_device *, const whale_sample *);
+    double (*fma_loop)(whale_device *, int rounds);
 } whale_ops;
 
 extern const whale_ops whale_ops_portable;
@@ -60,6 +61,10 @@ void whale_pool_stop(whale_pool *p);
 
 /* Runs all pieces and returns when all are done. p may be NULL: the caller runs them. */
 void whale_pool_run(whale_pool *p, whale_piece *f, const void *job, int n);
+
+/* Runs `rounds` of multiply-adds in registers on all threads; returns the operations done. For
+ * benchmarks: no product can be faster. */
+double whale_fma_loop(whale_device *dev, int rounds);
 
 /* ---- device.c ---- */
 

@@ -17,7 +17,25 @@ static float kth_largest(float *z, int n, int k) {
         else if (same == lo) break; /* only what is not a number is left */
         else k -= same - lo, lo = same;
     }
-    return z[lo];
+    return lo < n ? z[lo] : -INFINITY;
+}
+
+/* kth_largest without reordering z; work holds n floats. For a small k of many, the k-th of 64
+ * maxima of a share each is a lower bound, and few values reach it. */
+static float top_k_threshold(const float *z, int n, int k, float *work) {
+    if (k > 64 || n < 256) {
+        memcpy(work, z, (size_t)n * 4);
+        return kth_largest(work, n, k);
+    }
+    const vf low = v_set1(-INFINITY);
+    vf m[4] = {low, low, low, low};
+    FOR_LANES(i, w, u, n, m[u] = v_max(m[u], v_get_or(z + i, w, low)));
+    for (int u = 0; u < 4; u++) v_store(work + u * 16, m[u]);
+    float bound = kth_largest(work, 64, k);
+    int found = 0;
+    for (int i = 0; i < n; i++)
+        if (z[i] >= bound) work[found++] = z[i];
+    return kth_largest(work, found, k);
 }
 
 /* The smallest weight that top_p keeps: one is kept if those strictly heavier weigh less than
@@ -51,51 +69,73 @@ static int first_largest(const float *z, int n) {
     return 0;
 }
 
-/* Draws among the ids with weight e > 0, ascending. */
-static int draw_id(const float *e, int n, double u, double *total) {
+/* The ids that may be drawn, ascending, with their weights. */
+typedef struct {
+    float *e;     /* [V] */
+    int32_t *id;  /* [V] */
+    float *work;  /* [V] */
+    int n;
+} candidates;
+
+static void keep_top_k(candidates *c, const float *z, int k) {
+    float least = top_k_threshold(z, c->n, k, c->work);
+    int kept = 0;
+    for (int i = 0; i < c->n; i++)
+        if (z[i] >= least) c->e[kept] = c->e[i], c->id[kept++] = i;
+    c->n = kept;
+}
+
+static void keep_top_p(candidates *c, double p) {
+    double sum = 0;
+    for (int i = 0; i < c->n; i++) sum += c->e[i];
+    /* Together the weights up to `light` are less than what may be cut off. */
+    double light = (1 - p) * sum / c->n * (1 - 1e-6);
+    int heavy = 0, kept = 0;
+    for (int i = 0; i < c->n; i++)
+        if (c->e[i] > light) c->work[heavy++] = c->e[i];
+    if (heavy == 0) return;
+    float least = lightest_kept(c->work, heavy, p * sum);
+    for (int i = 0; i < c->n; i++)
+        if (c->e[i] >= least) c->e[kept] = c->e[i], c->id[kept++] = c->id[i];
+    c->n = kept;
+}
+
+/* The candidate at which the running weight passes u of the total; never one of weight 0. */
+static int draw(const candidates *c, double u, double *total) {
     double sum = 0, upto = 0;
-    for (int i = 0; i < n; i++) sum += e[i];
+    for (int i = 0; i < c->n; i++) sum += c->e[i];
     *total = sum;
     int last = 0;
-    for (int i = 0; i < n; i++) {
-        if (e[i] <= 0) continue;
-        upto += e[i];
+    for (int i = 0; i < c->n; i++) {
+        if (c->e[i] <= 0) continue;
+        upto += c->e[i];
         last = i;
         if (upto > u * sum) break;
     }
     return last;
 }
 
-/* e and work hold V floats each. */
-static void sample_row(const whale_sample *a, int t, float *e, float *work) {
+static void sample_row(const whale_sample *a, int t, candidates c) {
     const float *z = a->z + (size_t)t * a->ldz;
-    int greedy = !(a->tau[t] > 1e-5f), n = a->valid, id;
+    int greedy = !(a->tau[t] > 1e-5f), id;
     float inv = greedy ? 1.0f : 1.0f / a->tau[t];
     float top = row_max(z, a->V) * inv;
     float full = row_exp(NULL, z, a->V, inv, top);
     double behaviour = 0;
-    if (greedy) {
-        id = first_largest(z, n);
-    } else {
-        float best = row_max(z, n) * inv;
+    c.n = a->valid;
+    if (!greedy) {
+        row_exp(c.e, z, c.n, inv, row_max(z, c.n) * inv);
+        int cut = a->top_k[t] > 0 && a->top_k[t] < c.n;
+        if (cut) keep_top_k(&c, z, a->top_k[t]);
+        else if (a->top_p[t] < 1)
+            for (int i = 0; i < c.n; i++) c.id[i] = i;
+        if (a->top_p[t] < 1 && c.n > 0) keep_top_p(&c, (double)a->top_p[t]);
         double total;
-        row_exp(e, z, n, inv, best);
-        if (a->top_k[t] > 0 && a->top_k[t] < n) {
-            memcpy(work, z, (size_t)n * 4);
-            float least = kth_largest(work, n, a->top_k[t]);
-            for (int i = 0; i < n; i++)
-                if (z[i] < least) e[i] = 0;
-        }
-        if (a->top_p[t] < 1) {
-            double sum = 0;
-            for (int i = 0; i < n; i++) sum += e[i];
-            memcpy(work, e, (size_t)n * 4);
-            float least = lightest_kept(work, n, (double)a->top_p[t] * sum);
-            for (int i = 0; i < n; i++)
-                if (e[i] < least) e[i] = 0;
-        }
-        id = draw_id(e, n, a->u[t], &total);
-        behaviour = log((double)e[id]) - log(total);
+        int at = draw(&c, a->u[t], &total);
+        id = !cut && !(a->top_p[t] < 1) ? at : c.n > 0 ? c.id[at] : first_largest(z, a->valid);
+        behaviour = c.n > 0 ? log((double)c.e[at]) - log(total) : 0;
+    } else {
+        id = first_largest(z, c.n);
     }
     a->host_id[t] = id;
     if (a->host_logp) a->host_logp[t] = -(float)(log((double)full) - ((double)(z[id] * inv) - (double)top));
@@ -107,12 +147,13 @@ typedef struct { const whale_sample *a; whale_device *dev; } sample_job;
 static void sample_piece(const void *job, int piece, int thread) {
     const sample_job *j = job;
     float *e = scratch_of(j->dev, thread);
+    candidates c = {e, (int32_t *)(void *)(e + 2 * (size_t)j->a->V), e + j->a->V, 0};
     int block = MAX(1, rows_of(j->a->V) / 4), t = piece * block, end = MIN(j->a->T, t + block);
-    for (; t < end; t++) sample_row(j->a, t, e, e + j->a->V);
+    for (; t < end; t++) sample_row(j->a, t, c);
 }
 
 static whale_status sample(whale_device *dev, const whale_sample *a) {
-    whale_status st = whale_scratch(dev, 2 * (size_t)a->V * sizeof(float));
+    whale_status st = whale_scratch(dev, (3 * (size_t)a->V + 64) * sizeof(float));
     if (st != WHALE_OK) return st;
     sample_job j = {a, dev};
     run_pieces(dev, sample_piece, &j, blocks_of((size_t)a->T, MAX(1, rows_of(a->V) / 4)), 8.0 * a->T * a->V);

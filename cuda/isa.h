@@ -33,4 +33,5 @@
         .sumsq = sumsq,                                    \
         .adamw = adamw,                                    \
         .sample = sample,                                  \
+        .fma_loop = fma_loop,                              \
     }

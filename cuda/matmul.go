@@ -3,7 +3,7 @@ package cuda
 // Matrix products: y = x Wᵀ and its two backwards.
 
 /*
-#include "whale.h"
+#include "device.h"
 #cgo noescape whale_matmul_forward
 #cgo nocallback whale_matmul_forward
 #cgo noescape whale_matmul_backward_x
@@ -78,4 +78,12 @@ func (d *Device) MatMulBackwardW(a MatMulGradW) error {
 	s := C.whale_matmul_grad_w{T: C.int(a.T), N: C.int(a.N), M: C.int(a.M), lddy: C.int(a.LdDY), ldx: C.int(a.LdX),
 		dy: a.DY.c(), x: a.X.c(), dw: a.DW.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_matmul_backward_w(dev, &s) })
+}
+
+// fmaLoop runs rounds of multiply-adds that never leave the registers, on all threads, and
+// returns the number of operations: the ceiling that benchmarks compare with.
+func (d *Device) fmaLoop(rounds int) float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return float64(C.whale_fma_loop(d.ptr, C.int(rounds)))
 }

@@ -187,3 +187,5 @@ whale_status whale_sample_rows(whale_device *dev, const whale_sample *a) {
         if (!(a->u[t] >= 0 && a->u[t] < 1)) return bad(dev, "u[%d] is %g, outside [0, 1)", t, a->u[t]);
     return dev->ops->sample(dev, a);
 }
+
+double whale_fma_loop(whale_device *dev, int rounds) { return dev->ops->fma_loop(dev, rounds); }

@@ -139,3 +139,26 @@ static void pack_along(float *dst, const float *src, size_t ld, int cols, int K)
     else
         for (int k = 0; k < K; k++) v_store(dst + (size_t)k * 16, v_load_n(src + (size_t)k * ld, cols));
 }
+
+/* Multiply-adds that never leave the registers: what the products are measured against. */
+typedef struct { int rounds; } fma_job;
+enum { fma_chains = TILE_TALL == 14 ? 12 : TILE_TALL == 6 ? 6 : 2 };
+
+static void fma_piece(const void *job, int piece, int thread) {
+    (void)piece, (void)thread;
+    vf acc[12];
+    const vf x = v_set1(0.5f), y = v_set1(0.25f);
+    for (int i = 0; i < fma_chains; i++) acc[i] = v_set1((float)i);
+    for (int k = ((const fma_job *)job)->rounds; k > 0; k--)
+#pragma GCC unroll 12
+        for (int i = 0; i < fma_chains; i++) acc[i] = v_pin(v_fma(acc[i], x, y));
+    for (int i = 1; i < fma_chains; i++) acc[0] = v_add(acc[0], acc[i]);
+    volatile float keep = v_sum(acc[0]);
+    (void)keep;
+}
+
+static double fma_loop(whale_device *dev, int rounds) {
+    fma_job j = {.rounds = rounds};
+    run_pieces(dev, fma_piece, &j, dev->threads * 4, 1e9);
+    return 2.0 * 16 * fma_chains * dev->threads * 4 * rounds;
+}

@@ -105,6 +105,19 @@ func TestRollouts_outcomes(t *testing.T) {
 			}
 		})
 	}
+	// A tool that is not there is the harness's mistake, a tool that breaks is not, and
+	// the harness can't hide it.
+	tool := func(name string, hide bool) engine.Program {
+		return enginetest.Func(func(ctx context.Context, s engine.Start, h engine.Host) error {
+			if err := ask(ctx, s, h); err != nil {
+				return err
+			}
+			if _, err := h.Tool(ctx, name, "{}"); err != nil && !hide {
+				return &engine.HarnessError{Text: err.Error()}
+			}
+			return nil
+		})
+	}
 	for name, c := range map[string]struct {
 		program engine.Program
 		want    engine.Outcome
@@ -119,6 +132,10 @@ func TestRollouts_outcomes(t *testing.T) {
 		"memory":            {then(&engine.LimitError{Kind: engine.LimitMemory}), engine.Invalid, engine.AtSandbox, engine.Unparsed},
 		"time":              {then(&engine.LimitError{Kind: engine.LimitTime}), engine.Invalid, engine.AtSandbox, engine.Unparsed},
 		"worker died":       {then(errors.New("exit status 2")), engine.Infra, engine.AtSandbox, engine.Unparsed},
+		"no such tool":      {tool("fly", false), engine.Invalid, engine.AtHarness, engine.Unparsed},
+		"lives without it":  {tool("fly", true), engine.Scored, "", engine.Equal},
+		"broken tool":       {tool("break", false), engine.Infra, engine.AtTask, engine.Unparsed},
+		"hides the fault":   {tool("break", true), engine.Infra, engine.AtTask, engine.Unparsed},
 		"host panic":        {enginetest.Func(func(context.Context, engine.Start, engine.Host) error { panic("bug") }), engine.Infra, engine.AtSandbox, engine.Unparsed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +204,9 @@ func TestRollouts_worldFaults(t *testing.T) {
 			ts, err := pool.Rollouts(t.Context(), jobs(program(t, "hint=1 turns=1"), pool.Domain, 1))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if attempts := ts[1].Cost.Sampled / max(1, ts[1].Sampled()); c.at == engine.AtVerifier && attempts != 3 {
+				t.Errorf("%d attempts were paid for, want 3", attempts)
 			}
 			if ts[1].Outcome != engine.Infra || ts[1].Cause != string(c.at) || ts[1].Verdict.Reward != 0 {
 				t.Errorf("outcome %s, cause %q, reward %v", ts[1].Outcome, ts[1].Cause, ts[1].Verdict.Reward)

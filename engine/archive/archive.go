@@ -236,7 +236,7 @@ func (a *Archive) PutHarness(h engine.Harness) error {
 // fresh makes an empty folder beside the one it will be published as.
 func (a *Archive) fresh(parent, name string) (string, error) {
 	temp := a.path(parent, temporary+name)
-	if err := os.RemoveAll(temp); err != nil {
+	if err := a.disk.remove(temp); err != nil {
 		return "", err
 	}
 	return temp, os.Mkdir(temp, 0o755)
@@ -270,17 +270,18 @@ func (a *Archive) SaveWeights(save func(dir string) (engine.WeightsID, error)) (
 
 // Prune removes all weights but these.
 func (a *Archive) Prune(keep []string) error {
-	return removeExcept(a.path("weights"), keep)
+	return a.disk.removeExcept(a.path("weights"), keep)
 }
 
-func removeExcept(dir string, keep []string) error {
+// removeExcept empties a folder but for these names.
+func (d disk) removeExcept(dir string, keep []string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		if !slices.Contains(keep, e.Name()) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			if err := d.remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}

@@ -67,7 +67,7 @@ func (a *Archive) PutIteration(n engine.IterationNote) error {
 		}
 	}
 	path := a.path(parent, iterationDir(n.Index))
-	if err := os.RemoveAll(path); err != nil {
+	if err := a.disk.remove(path); err != nil {
 		return err
 	}
 	if err := a.disk.publish(temp, path); err != nil {

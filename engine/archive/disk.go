@@ -10,6 +10,7 @@ import (
 type disk struct {
 	write  func(f *os.File, b []byte) error
 	rename func(from, to string) error
+	remove func(path string) error // with all that is in it
 	sync   func(f *os.File) error
 }
 
@@ -17,6 +18,7 @@ func realDisk() disk {
 	return disk{
 		write:  func(f *os.File, b []byte) error { _, err := f.Write(b); return err },
 		rename: os.Rename,
+		remove: os.RemoveAll,
 		sync:   (*os.File).Sync,
 	}
 }

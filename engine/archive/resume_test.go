@@ -24,8 +24,8 @@ import (
 // Fakes: a disk whose writes and renames can be counted and made to fail, over the small
 // world of enginetest.
 
-// killed is the panic of a process that dies.
-var killed = errors.New("kill -9")
+// errKilled is the panic of a process that dies.
+var errKilled = errors.New("kill -9")
 
 // unsynced is the real disk without waiting for it.
 func unsynced() disk {
@@ -34,32 +34,34 @@ func unsynced() disk {
 	return d
 }
 
-// faulty calls fault before each write and rename, with the number of calls before it. A
+// faulty calls fault before each write, rename and removal, with the number of calls before it. A
 // write that fails leaves half of its bytes, as a torn write does.
 func faulty(fault func(n int) error) disk {
 	d, n := unsynced(), 0
 	step := func() error { n++; return fault(n - 1) }
-	write, rename := d.write, d.rename
+	write, rename, remove := d.write, d.rename, d.remove
 	d.write = func(f *os.File, b []byte) error {
 		if err := step(); err != nil {
 			if half := write(f, b[:len(b)/2]); half != nil {
 				return half
 			}
-			if err == killed {
-				panic(killed)
+			if err == errKilled {
+				panic(errKilled)
 			}
 			return err
 		}
 		return write(f, b)
 	}
-	d.rename = func(from, to string) error {
-		if err := step(); err == killed {
-			panic(killed)
+	change := func(do func() error) error {
+		if err := step(); err == errKilled {
+			panic(errKilled)
 		} else if err != nil {
 			return err
 		}
-		return rename(from, to)
+		return do()
 	}
+	d.rename = func(from, to string) error { return change(func() error { return rename(from, to) }) }
+	d.remove = func(path string) error { return change(func() error { return remove(path) }) }
 	return d
 }
 
@@ -78,10 +80,10 @@ func session(ctx context.Context, dir string, d disk, c engine.Config, parts fun
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			if p != killed {
+			if p != errKilled {
 				panic(p)
 			}
-			err = killed
+			err = errKilled
 		}
 		err = errors.Join(err, a.Close())
 	}()
@@ -168,9 +170,9 @@ func compare(t *testing.T, got, want map[string]string) {
 	}
 }
 
-// The story of the package: a process dies at some write or rename, the next one goes on,
+// The story of the package: a process dies at some write, rename or removal, the next one goes on,
 // and in the end the folder is the one of a run that nobody disturbed. Every single
-// write and rename of a run is a place to die, and writes die half done.
+// one of a run is a place to die, and writes die half done.
 func TestResume_killedAnywhere(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -183,7 +185,13 @@ func TestResume_killedAnywhere(t *testing.T) {
 			plain := t.TempDir()
 			points := 0
 			count := faulty(func(int) error { points++; return nil })
-			if _, err := session(t.Context(), plain, count, config, enginetest.Parts); err != nil {
+			snapshots := map[int]map[string]string{}
+			watched := func(s engine.Store) engine.Parts {
+				p := enginetest.Parts(s)
+				p.Observer = observer(func() { snapshots[len(s.Records())] = withoutWeights(contents(t, plain)) })
+				return p
+			}
+			if _, err := session(t.Context(), plain, count, config, watched); err != nil {
 				t.Fatal(err)
 			}
 			want := contents(t, plain)
@@ -194,12 +202,15 @@ func TestResume_killedAnywhere(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "run")
 				die := faulty(func(n int) error {
 					if n == at {
-						return killed
+						return errKilled
 					}
 					return nil
 				})
-				if _, err := session(t.Context(), dir, die, config, enginetest.Parts); !errors.Is(err, killed) {
+				if _, err := session(t.Context(), dir, die, config, enginetest.Parts); !errors.Is(err, errKilled) {
 					t.Fatalf("point %d: survived with %v", at, err)
+				}
+				if c.every == 1 {
+					compare(t, rewound(t, dir), snapshots[len(recordsOf(t, dir))])
 				}
 				if _, err := session(t.Context(), dir, unsynced(), config, enginetest.Parts); err != nil {
 					t.Fatalf("point %d: %v", at, err)
@@ -210,6 +221,79 @@ func TestResume_killedAnywhere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// observer is called at each commit.
+type observer func()
+
+func (o observer) Observe(p engine.Progress) {
+	if p.Finished != nil {
+		o()
+	}
+}
+
+func recordsOf(t *testing.T, dir string) []engine.Record {
+	t.Helper()
+	r, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.records
+}
+
+// rewound is the folder as the next process finds it before it does anything; nil when
+// nothing was committed. Weights are left out: they are pruned after a commit.
+func rewound(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	a, err := open(dir, unsynced())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(a.Records())
+	if err := errors.Join(a.Rewind(n), a.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n == 0 {
+		return nil
+	}
+	return withoutWeights(contents(t, dir))
+}
+
+func withoutWeights(files map[string]string) map[string]string {
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasPrefix(name, "weights/") || name == "summary.json" })
+	return files
+}
+
+// A commit that fails leaves the archive as it was, and the next one succeeds.
+func TestCommit_again(t *testing.T) {
+	for at := range 2 { // the ledger's line, the journal's line
+		dir := filepath.Join(t.TempDir(), "run")
+		n := 0
+		a, err := open(dir, faulty(func(int) error {
+			if n++; n == 3+at { // after run.yaml's write and rename
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Begin(engine.Manifest{}); err != nil {
+			t.Fatal(err)
+		}
+		rec := engine.Record{Kind: engine.StartRecord, Weights: "w", Saved: "w", Harness: "h"}
+		if err := a.Commit(rec); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("got %v", err)
+		}
+		if err := errors.Join(a.Commit(rec), a.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for name, lines := range map[string]int{"journal.jsonl": 1, "ledger.jsonl": 1} {
+			if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || bytes.Count(text, []byte("\n")) != lines || text[0] != '{' || strings.Count(string(text), `"seq"`) != 1 {
+				t.Errorf("fault %d: %s is %q, %v", at, name, text, err)
+			}
+		}
 	}
 }
 

@@ -42,12 +42,12 @@ func (a *Archive) sweep() error {
 	var kept []string
 	for cycle, iterations := range cycles {
 		kept = append(kept, cycle)
-		if err := removeExcept(a.path("cycles", cycle), iterations); err != nil {
+		if err := a.disk.removeExcept(a.path("cycles", cycle), iterations); err != nil {
 			return err
 		}
 	}
-	err := errors.Join(removeExcept(a.path("trajectories"), files), removeExcept(a.path("weights"), weights),
-		removeExcept(a.path("harnesses"), harnesses), removeExcept(a.path("cycles"), kept))
+	err := errors.Join(a.disk.removeExcept(a.path("trajectories"), files), a.disk.removeExcept(a.path("weights"), weights),
+		a.disk.removeExcept(a.path("harnesses"), harnesses), a.disk.removeExcept(a.path("cycles"), kept))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *Archive) removeTemporary() error {
 		if err != nil || !strings.HasPrefix(e.Name(), temporary) {
 			return err
 		}
-		if err := os.RemoveAll(path); err != nil {
+		if err := a.disk.remove(path); err != nil {
 			return err
 		}
 		if e.IsDir() {

@@ -8,6 +8,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func Domain(n int) *engine.Domain {
 // World judges squares.
 type World struct{}
 
-// Start opens an environment with the tool echo.
+// Start opens an environment with the tool echo, and one called break, which does.
 func (World) Start(engine.Task) (engine.Environment, error) { return &environment{}, nil }
 
 // Verify compares with the square, or with the canary for a hard task.
@@ -71,7 +72,11 @@ func (World) Verify(task engine.Task, t *engine.Trajectory) (engine.Verdict, err
 type environment struct{ record []string }
 
 func (e *environment) Tool(_ context.Context, c engine.ToolCall) (string, error) {
-	if c.Name != "echo" {
+	switch c.Name {
+	case "echo":
+	case "break":
+		return "", errors.New("the tool broke")
+	default:
 		return "", fmt.Errorf("%w: no tool %q", engine.ErrTool, c.Name)
 	}
 	e.record = append(e.record, c.Args)

@@ -28,8 +28,6 @@ typedef struct {
 
 enum { attend_rows = 112 }; /* rows of a piece, or one token if its group is larger */
 
-INLINE int round16(int n) { return (n + 15) / 16 * 16; }
-
 /* The next n floats of a thread's scratch, on a cache line. */
 INLINE float *take(float *base, size_t *used, size_t n) {
     float *at = base ? base + *used : NULL;

@@ -120,11 +120,11 @@ static void sample_row(const whale_sample *a, int t, candidates c) {
     int greedy = !(a->tau[t] > 1e-5f), id;
     float inv = greedy ? 1.0f : 1.0f / a->tau[t];
     float top = row_max(z, a->V) * inv;
-    float full = row_exp(NULL, z, a->V, inv, top);
+    float full = row_exp(greedy ? NULL : c.e, z, a->V, inv, top);
     double behaviour = 0;
     c.n = a->valid;
     if (!greedy) {
-        row_exp(c.e, z, c.n, inv, row_max(z, c.n) * inv);
+        if (c.n < a->V) row_exp(c.e, z, c.n, inv, row_max(z, c.n) * inv); /* padding may outweigh all */
         int cut = a->top_k[t] > 0 && a->top_k[t] < c.n;
         if (cut) keep_top_k(&c, z, a->top_k[t]);
         else if (a->top_p[t] < 1)

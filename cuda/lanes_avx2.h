@@ -100,3 +100,9 @@ INLINE void v_transpose(vf r[16]) {
     v_transpose8(s);
     for (int i = 0; i < 8; i++) r[i].b = s[i], r[i + 8].a = q[i];
 }
+
+/* r[i] = column i of the 16 x 16 block at src: r[i][c] = src[c*ld + i]. */
+INLINE void v_load_across(vf r[16], const float *src, size_t ld) {
+    for (int c = 0; c < 16; c++) r[c] = v_load(src + (size_t)c * ld);
+    v_transpose(r);
+}

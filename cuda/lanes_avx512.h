@@ -62,3 +62,26 @@ INLINE void v_transpose(vf r[16]) {
         r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
     }
 }
+
+/* r[i] = column i of the 16 x 16 block at src: r[i][c] = src[c*ld + i]. Quarters of four rows are
+ * put together as they are loaded, which leaves half the shuffles of a transpose. */
+INLINE void v_load_across(vf r[16], const float *src, size_t ld) {
+    for (int q = 0; q < 4; q++) {
+        vf v[4], t[4];
+        for (int j = 0; j < 4; j++) {
+            const float *p = src + (size_t)j * ld + 4 * q;
+            v[j] = _mm512_castps128_ps512(_mm_loadu_ps(p));
+            v[j] = _mm512_insertf32x4(v[j], _mm_loadu_ps(p + 4 * ld), 1);
+            v[j] = _mm512_insertf32x4(v[j], _mm_loadu_ps(p + 8 * ld), 2);
+            v[j] = _mm512_insertf32x4(v[j], _mm_loadu_ps(p + 12 * ld), 3);
+        }
+        t[0] = _mm512_unpacklo_ps(v[0], v[1]);
+        t[1] = _mm512_unpackhi_ps(v[0], v[1]);
+        t[2] = _mm512_unpacklo_ps(v[2], v[3]);
+        t[3] = _mm512_unpackhi_ps(v[2], v[3]);
+        r[4 * q] = _mm512_shuffle_ps(t[0], t[2], 0x44);
+        r[4 * q + 1] = _mm512_shuffle_ps(t[0], t[2], 0xee);
+        r[4 * q + 2] = _mm512_shuffle_ps(t[1], t[3], 0x44);
+        r[4 * q + 3] = _mm512_shuffle_ps(t[1], t[3], 0xee);
+    }
+}

@@ -57,3 +57,9 @@ INLINE void v_transpose(vf r[16]) {
         for (int j = 0; j < 16; j++) t[j][i] = r[i][j];
     memcpy(r, t, sizeof t);
 }
+
+/* r[i] = column i of the 16 x 16 block at src: r[i][c] = src[c*ld + i]. */
+INLINE void v_load_across(vf r[16], const float *src, size_t ld) {
+    for (int c = 0; c < 16; c++) r[c] = v_load(src + (size_t)c * ld);
+    v_transpose(r);
+}

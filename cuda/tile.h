@@ -109,6 +109,8 @@ static void tile_row(tile t, int rows) {
     }
 }
 
+INLINE int round16(int n) { return (n + 15) / 16 * 16; }
+
 /* Cuts n rows into the fewest tiles of at most `most` rows, all of nearly the same height. */
 INLINE int tile_height(int n, int most) {
     int tiles = (n + most - 1) / most;
@@ -121,8 +123,7 @@ static void pack_across(float *dst, const float *src, size_t ld, int cols, int K
     for (int k = 0; k < K; k += 16) {
         int n = MIN(16, K - k);
         if (n == 16 && cols == 16) {
-            for (int c = 0; c < 16; c++) r[c] = v_load(src + (size_t)c * ld + k);
-            v_transpose(r);
+            v_load_across(r, src + k, ld);
             for (int i = 0; i < 16; i++) v_store(dst + (size_t)(k + i) * 16, r[i]);
             continue;
         }

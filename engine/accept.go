@@ -28,7 +28,7 @@ func Accept(ts []*Trajectory) []*Trajectory {
 // the one that a later prompt continues and the one that answered.
 func Sequences(t *Trajectory) []Sequence {
 	var rows []row
-	for _, c := range usedCalls(t) {
+	for _, c := range t.Learned() {
 		i := slices.IndexFunc(rows, func(r row) bool { return !r.ended && hasPrefix(c.Prompt, r.seq.IDs) })
 		if i < 0 {
 			rows = append(rows, row{})
@@ -59,8 +59,9 @@ func (r *row) add(c *Call) {
 	r.ended = c.Stop == StopLength
 }
 
-// usedCalls leaves out samples that were drawn beside others and dropped.
-func usedCalls(t *Trajectory) []*Call {
+// Learned returns the calls whose sampled ids are in the loss if the trajectory is
+// accepted: all but the samples that were drawn beside others and dropped.
+func (t *Trajectory) Learned() []*Call {
 	calls, answer := t.Calls(), t.Answer()
 	var used []*Call
 	for i, c := range calls {

@@ -84,7 +84,7 @@ func TestSequences_property(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		tr := randomSession(random)
-		used := usedCalls(tr)
+		used := tr.Learned()
 		learned := map[*Call]bool{}
 		for _, s := range Sequences(tr) {
 			logs := s.LogProbs

@@ -38,6 +38,7 @@ func TestRun_search(t *testing.T) {
 		"equal, first wins": {fixed{"hint=5 turns=1", "hint=5 turns=1 "}, "hint=5 turns=1", nil},
 		"broken":            {fixed{"func Run("}, seed, []string{"parse"}},
 		"panics":            {fixed{"panic"}, seed, nil},
+		"kills its worker":  {fixed{"kill"}, seed, nil},
 		"too many":          {fixed{"broken", "broken ", "broken  ", "hint=5 turns=1"}, seed, []string{"parse", "parse", "parse"}},
 		"nothing":           {nil, seed, nil},
 	} {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -38,8 +37,7 @@ type Pool struct {
 
 // Rollouts runs jobs, admits them in order and returns their trajectories in job order.
 // A bad rollout is data: it comes back as a trajectory with its outcome. An error means
-// that the context ended or that the host lost every single rollout; then no trajectory
-// is returned.
+// that the context ended; then no trajectory is returned.
 func (p *Pool) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -70,21 +68,7 @@ func (p *Pool) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, error) 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return done, lost(done)
-}
-
-// lost reports a host that lost everything, with the first cause.
-func lost(ts []*Trajectory) error {
-	for _, t := range ts {
-		if t.Outcome != Infra {
-			return nil
-		}
-	}
-	if len(ts) == 0 {
-		return nil
-	}
-	return Fail(Boundary(ts[0].Cause), string(ts[0].Task),
-		fmt.Errorf("all %d rollouts were lost to the host; the first: %s", len(ts), ts[0].Failure))
+	return done, nil
 }
 
 // rollout makes one rollout, again with the same seed when the host lost it. It returns

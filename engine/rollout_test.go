@@ -264,17 +264,6 @@ func TestRollouts_retries(t *testing.T) {
 	}
 }
 
-func TestRollouts_allLost(t *testing.T) {
-	brain := enginetest.NewBrain()
-	brain.Fault = func(engine.Request, int) error { return engine.Fail(engine.AtDevice, "cpu", errors.New("gone")) }
-	pool := newPool(brain, 4)
-	_, err := pool.Rollouts(t.Context(), jobs(program(t, "hint=1 turns=2"), pool.Domain, 1))
-	var f *engine.Failure
-	if !errors.As(err, &f) || f.Boundary != engine.AtDevice || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestRollouts_cancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	brain := enginetest.NewBrain()

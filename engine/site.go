@@ -30,7 +30,7 @@ type Site struct {
 	pool   *Pool
 	meter  *meter
 
-	harness HarnessID // whose program is loaded
+	harness HarnessID // the accepted harness whose program is loaded; no candidate
 	program Program
 	file    string // whose trajectories are in memory
 	read    []*Trajectory
@@ -46,7 +46,9 @@ func newSite(c Config, p Parts) *Site {
 		Sampling: c.Sampling, Retries: c.Retries, Admission: p.Admission, Done: m.rollout}}
 }
 
-// Rollouts runs jobs and says what they cost.
+// Rollouts runs jobs and says what they cost. It fails when the context ends and when
+// the host lost every single rollout, unless the harnesses may be the cause: candidates
+// that kill their sandbox are their proposer's problem.
 func (s *Site) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spending, error) {
 	s.meter.begin(len(jobs))
 	begin := time.Now()
@@ -55,7 +57,24 @@ func (s *Site) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spendin
 	for _, t := range ts {
 		spending.Cost = spending.Cost.Add(t.Cost)
 	}
+	if err == nil {
+		err = s.lost(ts)
+	}
 	return ts, spending, err
+}
+
+// lost reports a host that lost everything, with the first cause.
+func (s *Site) lost(ts []*Trajectory) error {
+	for _, t := range ts {
+		if t.Outcome != Infra || t.Cause == string(AtSandbox) && t.Harness != s.harness {
+			return nil
+		}
+	}
+	if len(ts) == 0 {
+		return nil
+	}
+	return Fail(Boundary(ts[0].Cause), string(ts[0].Task),
+		fmt.Errorf("all %d rollouts were lost to the host; the first: %s", len(ts), ts[0].Failure))
 }
 
 // Jobs are the rollouts of a harness on tasks, samples of a task side by side.

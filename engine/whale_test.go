@@ -346,9 +346,10 @@ func TestRun_refused(t *testing.T) {
 		"leak":            {parts: func(p *engine.Parts) { p.Domain.Test[3] = p.Domain.Train[5] }, say: "task task5: is in split train and again in test"},
 		"seed harness":    {parts: func(p *engine.Parts) { p.Domain.Seed = "broken" }, say: "want hint=H turns=T"},
 		"proposer":        {parts: func(p *engine.Parts) { p.Proposer = dead{} }, say: "harness proposer: panic: out of ideas"},
+		"sandbox":         {parts: func(p *engine.Parts) { p.Domain.Seed = "kill" }, say: "all 16 rollouts were lost to the host"},
 		"policy": {parts: func(p *engine.Parts) {
 			p.Policy.(*enginetest.Brain).Fault = func(engine.Request, int) error { return errors.New("gone") }
-		}, say: "policy "},
+		}, say: "policy task"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := enginetest.Config()

@@ -32,13 +32,19 @@ var hostile = []struct {
 		n = f(n)
 	}
 }`},
-	{name: "loop in a recovered defer", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
+	{name: "loop in a recovered defer", limit: engine.LimitTime, body: `
+func spin() {
 	defer func() {
 		recover()
 		for {
 		}
 	}()
 	panic("x")
+}
+
+func Run(s *kit.Session) error {
+	spin()
+	return nil
 }`},
 	{name: "loop that recovers for ever", limit: engine.LimitTime, body: `
 func step() {
@@ -97,12 +103,12 @@ func Run(s *kit.Session) error {
 	return nil
 }`},
 	{name: "endless mutual recursion in a defer", limit: engine.LimitStack, body: `
-func a(n int) int {
+func a(n int) {
 	defer func() { recover() }()
-	return b(n) + 1
+	b(n)
 }
 
-func b(n int) int { return a(n) + 1 }
+func b(n int) { a(n + 1) }
 
 func Run(s *kit.Session) error {
 	a(0)

@@ -81,8 +81,8 @@ var errClosed = errors.New("sandbox is closed")
 // the first time on a machine takes seconds, later starts a fraction of one. It fails
 // with image.ErrNotBuilt, wrapped, if the binary holds no guest.
 func Open(ctx context.Context, config Config) (*Sandbox, error) {
-	if _, err := image.Guest(); err != nil {
-		return nil, engine.Fail(engine.AtSandbox, "open", err)
+	if !image.Built() {
+		return nil, engine.Fail(engine.AtSandbox, "open", image.ErrNotBuilt)
 	}
 	config.Limits.fill()
 	if config.Workers == 0 {

@@ -1,12 +1,16 @@
-// Package image holds the guest program, compiled and compressed, as part of the binary.
-// The file is made by `go generate ./sandbox` (which `make` calls) and is not
-// under version control; without it everything compiles and Guest says what is missing.
+// Package image holds what is compiled ahead of a harness, as part of the binary: the
+// guest program and the types of the packages that a harness may import. The files are
+// made by `go generate ./sandbox` (which `make` calls) and are not under version control;
+// without them everything compiles, and Guest and Types say what is missing.
 package image
 
 import (
+	"archive/tar"
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -14,17 +18,50 @@ import (
 // ErrNotBuilt: the binary was built before the guest.
 var ErrNotBuilt = errors.New("sandbox image: not built: run make")
 
-// File is the name of the compressed guest in this folder.
-const File = "guest.wasm.zst"
+// Names of the files in this folder.
+const (
+	GuestFile = "guest.wasm.zst"
+	TypesFile = "types.tar.zst"
+)
 
-// The pattern takes in this source too, so that it matches before the guest is built.
+// The pattern takes in this source too, so that it matches before the image is built.
 //
 //go:embed *
 var files embed.FS
 
 // Guest gives the guest's WebAssembly module, about 12 MB.
-func Guest() ([]byte, error) {
-	packed, err := files.ReadFile(File)
+func Guest() ([]byte, error) { return unpack(GuestFile) }
+
+// Types gives the compiler's export data of each package that a harness may import, by
+// import path. Only the Go version that made it reads it.
+func Types() (map[string][]byte, error) {
+	packed, err := unpack(TypesFile)
+	if err != nil {
+		return nil, err
+	}
+	packages := map[string][]byte{}
+	for r := tar.NewReader(bytes.NewReader(packed)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return packages, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sandbox image: %s: %w", TypesFile, err)
+		}
+		if packages[h.Name], err = io.ReadAll(r); err != nil {
+			return nil, fmt.Errorf("sandbox image: %s: %w", TypesFile, err)
+		}
+	}
+}
+
+// Built says whether the binary holds an image.
+func Built() bool {
+	_, err := files.Open(GuestFile)
+	return err == nil
+}
+
+func unpack(name string) ([]byte, error) {
+	packed, err := files.ReadFile(name)
 	if err != nil {
 		return nil, ErrNotBuilt
 	}
@@ -33,9 +70,9 @@ func Guest() ([]byte, error) {
 		return nil, fmt.Errorf("sandbox image: %w", err)
 	}
 	defer decoder.Close()
-	module, err := decoder.DecodeAll(packed, nil)
+	content, err := decoder.DecodeAll(packed, nil)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox image: %w", err)
+		return nil, fmt.Errorf("sandbox image: %s: %w", name, err)
 	}
-	return module, nil
+	return content, nil
 }

@@ -1,0 +1,20 @@
+// Package vet decides whether a candidate's source may be run. It refuses, with a line, a
+// reason and what to write instead, in three steps:
+//
+//	parse     Go's own syntax, size and nesting within bounds
+//	contract  package harness, func Run(*kit.Session) error, only the imports of Imports,
+//	          no goroutines, channels or unsafe code
+//	type      Go's own types, at language version 1.20: what is newer, the interpreter
+//	          doesn't know
+//	rules     what the interpreter (yaegi v0.16.1) would run differently from Go, mostly
+//	          without an error: see Rules, one file per family, each rule with a wrong and
+//	          a rewritten program in the test
+//
+// The rules err on the side of refusing: a harness must never run silently wrong, and the
+// hint says how to go on.
+//
+// Not covered: differences in the texts of runtime panics and json errors; an implicit
+// panic inside a deferred function; the order of operands where Go leaves it open; the
+// same method promoted from two embedded types; generic code beyond what the interpreter
+// itself refuses.
+package vet

@@ -1,0 +1,477 @@
+package vet
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+)
+
+// variable is what the rules ask about one variable.
+type variable struct {
+	declared ast.Node    // the statement or field that declares it
+	function ast.Node    // that it belongs to; nil = package
+	loop     ast.Node    // innermost loop of that function around the declaration
+	kind     kind        // how it is declared
+	writes   []token.Pos // assignments after the declaration
+	fields   []token.Pos // assignments to a part of it
+	address  []token.Pos // & of it or a part, method calls through its address
+	captured []*ast.FuncLit
+}
+
+type kind int
+
+const (
+	plain    kind = iota // var, :=
+	loopHead             // declared by for or range
+	commaOK              // v, ok := m[k]
+	bound                // by a type switch
+	literal              // := with a composite literal
+	param
+	result
+)
+
+// collect finds parents and variables.
+func (p *program) collect() {
+	p.parent, p.vars = map[ast.Node]ast.Node{}, map[*types.Var]*variable{}
+	var stack []ast.Node
+	ast.Inspect(p.file, func(n ast.Node) bool {
+		if n == nil {
+			stack = stack[:len(stack)-1]
+			return true
+		}
+		if len(stack) > 0 {
+			p.parent[n] = stack[len(stack)-1]
+		}
+		stack = append(stack, n)
+		return true
+	})
+	for id, o := range p.info.Defs {
+		if v, ok := o.(*types.Var); ok && !v.IsField() {
+			p.declare(id, v)
+		}
+	}
+	for n, o := range p.info.Implicits {
+		if v, ok := o.(*types.Var); ok {
+			p.vars[v] = &variable{declared: n, function: p.function(n), loop: p.loop(n), kind: bound}
+		}
+	}
+	ast.Inspect(p.file, func(n ast.Node) bool {
+		p.use(n)
+		return true
+	})
+	for _, name := range p.pkg.Scope().Names() {
+		if t, ok := p.pkg.Scope().Lookup(name).(*types.TypeName); ok && hasMethod(t.Type(), "Error") {
+			p.userError = true
+		}
+	}
+	p.conversions(func(c conversion) {
+		if isAny(c.to) && p.withMethods(c.from) {
+			p.converted = true
+		}
+	})
+}
+
+func (p *program) declare(id *ast.Ident, o *types.Var) {
+	v := &variable{declared: p.parent[id], function: p.function(id), loop: p.loop(id)}
+	p.vars[o] = v
+	switch d := p.parent[id].(type) {
+	case *ast.RangeStmt:
+		v.kind, v.loop = loopHead, d
+	case *ast.AssignStmt:
+		if f, ok := p.parent[d].(*ast.ForStmt); ok && f.Init == ast.Stmt(d) {
+			v.kind, v.loop = loopHead, f
+		} else if len(d.Rhs) == 1 && len(d.Lhs) == 2 && isCommaOK(d.Rhs[0]) {
+			v.kind = commaOK
+		} else if len(d.Lhs) == len(d.Rhs) {
+			for i, l := range d.Lhs {
+				if _, lit := unparen(d.Rhs[i]).(*ast.CompositeLit); l == ast.Expr(id) && lit {
+					v.kind = literal
+				}
+			}
+		}
+	case *ast.Field:
+		list, _ := p.parent[d].(*ast.FieldList)
+		v.kind = param
+		if f, ok := p.parent[list].(*ast.FuncType); ok {
+			v.function = p.parent[f]
+			if f.Results == list {
+				v.kind = result
+			}
+		} else if f, ok := p.parent[list].(*ast.FuncDecl); ok { // receiver
+			v.function = f
+		}
+	}
+}
+
+// use notes what a node does to variables.
+func (p *program) use(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		for _, l := range n.Lhs {
+			if id, ok := l.(*ast.Ident); n.Tok == token.DEFINE && ok && p.info.Defs[id] != nil {
+				continue
+			}
+			p.write(l, n.Pos())
+		}
+	case *ast.IncDecStmt:
+		p.write(n.X, n.Pos())
+	case *ast.RangeStmt:
+		if n.Tok == token.ASSIGN {
+			p.write(n.Key, n.Pos())
+			if n.Value != nil {
+				p.write(n.Value, n.Pos())
+			}
+		}
+	case *ast.UnaryExpr:
+		if v := p.root(n.X); n.Op == token.AND && v != nil {
+			v.address = append(v.address, n.Pos())
+		}
+	case *ast.SliceExpr:
+		if _, array := under(p.typeOf(n.X)).(*types.Array); array {
+			if v := p.root(n.X); v != nil {
+				v.address = append(v.address, n.Pos())
+			}
+		}
+	case *ast.SelectorExpr:
+		if p.byAddress(n) {
+			if v := p.root(n.X); v != nil {
+				v.address = append(v.address, n.Pos())
+			}
+		}
+	case *ast.Ident:
+		o, ok := p.info.Uses[n].(*types.Var)
+		if v := p.vars[o]; ok && v != nil && v.function != nil {
+			for f := p.function(n); f != nil && f != v.function; f = p.function(f) {
+				if lit, ok := f.(*ast.FuncLit); ok {
+					v.captured = append(v.captured, lit)
+				}
+			}
+		}
+	}
+}
+
+func (p *program) write(l ast.Expr, at token.Pos) {
+	if v := p.variable(l); v != nil {
+		v.writes = append(v.writes, at)
+	} else if v := p.root(l); v != nil {
+		v.fields = append(v.fields, at)
+	}
+}
+
+// byAddress says whether a selector calls a method of the source through the address of
+// what it selects from.
+func (p *program) byAddress(s *ast.SelectorExpr) bool {
+	sel := p.info.Selections[s]
+	if sel == nil || sel.Kind() != types.MethodVal || sel.Obj().Pkg() != p.pkg {
+		return false
+	}
+	receiver := sel.Obj().Type().(*types.Signature).Recv()
+	_, pointer := types.Unalias(receiver.Type()).(*types.Pointer)
+	_, already := under(p.typeOf(s.X)).(*types.Pointer)
+	return pointer && !already
+}
+
+// variable is the variable that an expression is, or nil.
+func (p *program) variable(e ast.Expr) *variable {
+	id, ok := unparen(e).(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	o, _ := p.info.ObjectOf(id).(*types.Var)
+	return p.vars[o]
+}
+
+// root is the variable whose own storage an expression x.f[i].g names, or nil.
+func (p *program) root(e ast.Expr) *variable {
+	for {
+		switch x := unparen(e).(type) {
+		case *ast.Ident:
+			return p.variable(x)
+		case *ast.SelectorExpr:
+			if _, ok := under(p.typeOf(x.X)).(*types.Struct); !ok {
+				return nil
+			}
+			e = x.X
+		case *ast.IndexExpr:
+			if _, ok := under(p.typeOf(x.X)).(*types.Array); !ok {
+				return nil
+			}
+			e = x.X
+		default:
+			return nil
+		}
+	}
+}
+
+// function is the innermost function around a node, the node itself left out.
+func (p *program) function(n ast.Node) ast.Node {
+	for n = p.parent[n]; n != nil; n = p.parent[n] {
+		switch n.(type) {
+		case *ast.FuncDecl, *ast.FuncLit:
+			return n
+		}
+	}
+	return nil
+}
+
+// loop is the innermost loop around a node in the same function. A function with a
+// backward goto counts as a loop.
+func (p *program) loop(n ast.Node) ast.Node {
+	child := n
+	for above := p.parent[n]; above != nil; child, above = above, p.parent[above] {
+		switch l := above.(type) {
+		case *ast.ForStmt:
+			if child != ast.Node(l.Init) {
+				return l
+			}
+		case *ast.RangeStmt:
+			if child != ast.Node(l.X) {
+				return l
+			}
+		case *ast.FuncDecl, *ast.FuncLit:
+			return backwardGoto(l)
+		}
+	}
+	return nil
+}
+
+func backwardGoto(function ast.Node) (found ast.Node) {
+	seen := map[string]bool{}
+	ast.Inspect(function, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.LabeledStmt:
+			seen[n.Label.Name] = true
+		case *ast.BranchStmt:
+			if n.Tok == token.GOTO && seen[n.Label.Name] {
+				found = n
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// kept says whether a closure may outlive the statement that makes it: it is not called
+// at once, not given to a standard function that only calls it, and not a local variable
+// that is only called.
+func (p *program) kept(f *ast.FuncLit) bool {
+	switch above := p.above(f).(type) {
+	case *ast.CallExpr:
+		if _, deferred := p.parent[above].(*ast.DeferStmt); deferred {
+			return true
+		}
+		if unparen(above.Fun) == ast.Expr(f) {
+			return false
+		}
+		switch path, _ := p.standard(above); path {
+		case "sort", "strings", "bytes", "regexp", "unicode":
+			return false
+		}
+	case *ast.AssignStmt:
+		return above.Tok != token.DEFINE || len(above.Lhs) != 1 || !p.onlyCalled(above.Lhs[0])
+	}
+	return true
+}
+
+// above is the parent, parentheses left out.
+func (p *program) above(n ast.Node) ast.Node {
+	for {
+		n = p.parent[n]
+		if _, ok := n.(*ast.ParenExpr); !ok {
+			return n
+		}
+	}
+}
+
+func (p *program) onlyCalled(e ast.Expr) bool {
+	id, ok := e.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	o := p.info.Defs[id]
+	only := true
+	for use, to := range p.info.Uses {
+		if to != o {
+			continue
+		}
+		c, ok := p.parent[use].(*ast.CallExpr)
+		if !ok || c.Fun != ast.Expr(use) {
+			only = false
+			continue
+		}
+		if _, deferred := p.parent[c].(*ast.DeferStmt); deferred {
+			only = false
+		}
+	}
+	return only && o != nil
+}
+
+// keptCapture is a closure that holds the variable beyond its statement, or nil.
+func (p *program) keptCapture(v *variable) *ast.FuncLit {
+	for _, f := range v.captured {
+		if p.kept(f) {
+			return f
+		}
+	}
+	return nil
+}
+
+// standard is the imported package and name of a called function, or "".
+func (p *program) standard(c *ast.CallExpr) (path, name string) {
+	s, ok := unparen(c.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return "", ""
+	}
+	f, ok := p.info.Uses[s.Sel].(*types.Func)
+	if !ok || f.Pkg() == nil || f.Pkg() == p.pkg {
+		return "", ""
+	}
+	return f.Pkg().Path(), f.Name()
+}
+
+// builtin is the name of a called builtin function, or "".
+func (p *program) builtin(e ast.Expr) string {
+	c, ok := unparen(e).(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	id, ok := unparen(c.Fun).(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	if b, ok := p.info.Uses[id].(*types.Builtin); ok {
+		return b.Name()
+	}
+	return ""
+}
+
+func (p *program) typeOf(e ast.Expr) types.Type {
+	if t := p.info.TypeOf(e); t != nil {
+		return t
+	}
+	return types.Typ[types.Invalid]
+}
+
+func (p *program) constant(e ast.Expr) bool { return p.info.Types[e].Value != nil }
+
+// mentions says whether an expression names a variable.
+func (p *program) mentions(e ast.Node, v *variable) (found bool) {
+	if v == nil || e == nil {
+		return false
+	}
+	ast.Inspect(e, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok && p.variable(id) == v {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// calls says whether evaluating an expression calls a function.
+func (p *program) calls(e ast.Node) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			found = found || !p.info.Types[n.Fun].IsType() && p.builtin(n) == ""
+		}
+		return !found
+	})
+	return found
+}
+
+func unparen(e ast.Expr) ast.Expr { return ast.Unparen(e) }
+
+func under(t types.Type) types.Type { return t.Underlying() }
+
+func isCommaOK(e ast.Expr) bool {
+	switch unparen(e).(type) {
+	case *ast.IndexExpr, *ast.TypeAssertExpr:
+		return true
+	}
+	return false
+}
+
+func isInterface(t types.Type) bool {
+	if _, generic := types.Unalias(t).(*types.TypeParam); generic {
+		return false
+	}
+	_, ok := under(t).(*types.Interface)
+	return ok
+}
+
+func isAny(t types.Type) bool {
+	i, ok := under(t).(*types.Interface)
+	return ok && i.NumMethods() == 0 && isInterface(t)
+}
+
+func isErrorType(t types.Type) bool { return types.TypeString(t, nil) == "error" }
+
+// own is the named type of the source that t is or points to, or nil.
+func (p *program) own(t types.Type) *types.Named {
+	if pointer, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	n, ok := types.Unalias(t).(*types.Named)
+	if !ok || n.Obj().Pkg() != p.pkg {
+		return nil
+	}
+	return n
+}
+
+// withMethods says whether t is, or points to, a concrete type of the source with methods.
+func (p *program) withMethods(t types.Type) bool {
+	n := p.own(t)
+	return n != nil && !isInterface(n) && types.NewMethodSet(types.NewPointer(n)).Len() > 0
+}
+
+func hasMethod(t types.Type, names ...string) bool {
+	if isInterface(t) {
+		return false
+	}
+	set := types.NewMethodSet(types.NewPointer(t))
+	for i := range set.Len() {
+		for _, name := range names {
+			if set.At(i).Obj().Name() == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// within says whether some part of t, as a printer or marshaler sees it, has a property.
+func within(t types.Type, has func(t types.Type) bool) bool {
+	seen := map[types.Type]bool{}
+	var walk func(t types.Type) bool
+	walk = func(t types.Type) bool {
+		t = types.Unalias(t)
+		if seen[t] {
+			return false
+		}
+		seen[t] = true
+		if has(t) {
+			return true
+		}
+		switch u := under(t).(type) {
+		case *types.Pointer:
+			return walk(u.Elem())
+		case *types.Slice:
+			return walk(u.Elem())
+		case *types.Array:
+			return walk(u.Elem())
+		case *types.Map:
+			return walk(u.Key()) || walk(u.Elem())
+		case *types.Struct:
+			for i := range u.NumFields() {
+				if walk(u.Field(i).Type()) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return walk(t)
+}

@@ -1,0 +1,98 @@
+package vet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/image"
+)
+
+// languageVersion leaves out what the interpreter can't do: range over integers and
+// functions, min, max, clear, loop variables per iteration.
+const languageVersion = "go1.20"
+
+// packages are the types of what may be imported, read once per process.
+var packages = sync.OnceValues(func() (types.Importer, error) {
+	data, err := image.Types()
+	if err != nil {
+		return nil, err
+	}
+	i := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		b, ok := data[path]
+		if !ok {
+			return nil, fmt.Errorf("import of %q", path)
+		}
+		return io.NopCloser(bytes.NewReader(b)), nil
+	})
+	read := imported{}
+	for _, path := range Imports() {
+		if read[path], err = i.Import(path); err != nil {
+			return nil, fmt.Errorf("sandbox image: types of %s: %w: run make", path, err)
+		}
+	}
+	return read, nil
+})
+
+// imported is an importer of what was read already; it is safe for concurrent use.
+type imported map[string]*types.Package
+
+func (i imported) Import(path string) (*types.Package, error) {
+	if p := i[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("import of %q", path)
+}
+
+// check runs Go's type checker and then the part of the contract that needs types.
+func check(p *program) error {
+	from, err := packages()
+	if err != nil {
+		return engine.Fail(engine.AtSandbox, "vet", err)
+	}
+	p.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
+	config := types.Config{Importer: from, GoVersion: languageVersion, Error: func(err error) {
+		var e types.Error
+		if errors.As(err, &e) && !e.Soft || errors.As(err, &e) && !strings.HasPrefix(e.Msg, "\t") {
+			at := p.fset.Position(e.Pos)
+			p.found = append(p.found, finding{e.Pos, &engine.LoadError{Line: at.Line, Column: at.Column, Rule: "type",
+				Reason: e.Msg, Hint: newer(e.Msg)}})
+		}
+	}}
+	p.pkg, _ = config.Check("harness", p.fset, []*ast.File{p.file}, p.info) // its error is the first of those above
+	if len(p.found) > 0 {
+		return nil
+	}
+	run, _ := p.pkg.Scope().Lookup("Run").(*types.Func)
+	if run == nil || types.TypeString(run.Type(), nil) != "func(s *"+kitPath+".Session) error" && !isRun(run.Type().(*types.Signature)) {
+		p.refuseAs(p.file.Name, "contract", "Run is not func(s *kit.Session) error", "write func Run(s *kit.Session) error")
+	}
+	return nil
+}
+
+// isRun compares without the names of parameters.
+func isRun(s *types.Signature) bool {
+	return s.Params().Len() == 1 && !s.Variadic() && s.TypeParams().Len() == 0 && s.Results().Len() == 1 &&
+		types.TypeString(s.Params().At(0).Type(), nil) == "*"+kitPath+".Session" &&
+		types.TypeString(s.Results().At(0).Type(), nil) == "error"
+}
+
+// newer says what to write for what Go 1.20 did not have.
+func newer(message string) string {
+	switch {
+	case !strings.Contains(message, "requires go1."):
+		return ""
+	case strings.Contains(message, "range over"):
+		return "write for i := 0; i < n; i++"
+	}
+	return "write it out: the language is Go 1.20"
+}

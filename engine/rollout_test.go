@@ -280,3 +280,20 @@ func TestRollouts_cancelled(t *testing.T) {
 		t.Errorf("got %d trajectories and %v", len(ts), err)
 	}
 }
+
+// What the engine itself adds to a rollout: the model is a number.
+func BenchmarkRollouts(b *testing.B) {
+	pool := newPool(enginetest.NewBrain(), 64)
+	p, err := enginetest.Sandbox{}.Load(b.Context(), engine.NewHarness("hint=2 turns=3", engine.Meta{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	list := jobs(p, pool.Domain, 8)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := pool.Rollouts(b.Context(), list); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(list)), "µs/rollout")
+}

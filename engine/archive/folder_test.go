@@ -345,3 +345,31 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// What keeping a step of 256 rollouts costs, without waiting for the disk.
+func BenchmarkPutTrajectories(b *testing.B) {
+	a, err := open(filepath.Join(b.TempDir(), "run"), unsynced())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.Close()
+	ids := make([]int32, 110) // a long lookup context (spec/nano.md 7)
+	for i := range ids {
+		ids[i] = int32(i * 7 % 767)
+	}
+	var ts []*engine.Trajectory
+	for i := range 256 {
+		t := &engine.Trajectory{Task: "t", Sample: i, Seed: uint64(i) << 40, Outcome: engine.Scored}
+		for turn := range 3 {
+			ids[turn] = int32(i)
+			t.Events = append(t.Events, engine.Event{Call: &engine.Call{Handle: turn + 1, Prompt: ids[:50+30*turn],
+				Sampled: ids[:6], LogProbs: []float32{-.1, -.23, -1.5, -.003, -2, -float32(i) / 77}, Text: "<search>Gervan</search>", Stop: engine.StopEnd}})
+		}
+		ts = append(ts, t)
+	}
+	for b.Loop() {
+		if err := a.PutTrajectories("x", ts); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

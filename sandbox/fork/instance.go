@@ -1,9 +1,9 @@
 package fork
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -64,20 +64,23 @@ func (i *Instance) Call(name string, args ...uint64) (result uint64, err error) 
 
 // death says why a call ended; cause is what the wasm runtime made of it.
 func (i *Instance) death(cause error) error {
-	switch {
-	case i.failed != nil:
+	if i.failed != nil {
 		return i.failed
-	case i.memory.refused > 0:
-		return ErrMemory
-	case bytes.Contains(i.words, []byte("stack overflow")), bytes.Contains(i.words, []byte("goroutine stack exceeds")),
-		bytes.HasPrefix([]byte(cause.Error()), []byte("wasm error: stack overflow")):
-		return ErrStack
-	case len(i.words) > 0:
-		first, _, _ := bytes.Cut(i.words, []byte("\n"))
-		return fmt.Errorf("%w: %s", ErrDied, first)
 	}
-	first, _, _ := bytes.Cut([]byte(cause.Error()), []byte("\n"))
-	return fmt.Errorf("%w: %s", ErrDied, first)
+	if i.memory.refused > 0 {
+		return ErrMemory
+	}
+	// The Go runtime says why it exits; wasm itself traps, and below the first line of
+	// that error comes a trace.
+	trap, _, _ := strings.Cut(cause.Error(), "\n")
+	said, _, _ := strings.Cut(string(i.words), "\n")
+	if strings.Contains(string(i.words), "stack overflow") || strings.Contains(trap, "stack overflow") {
+		return ErrStack
+	}
+	if said == "" {
+		said = trap
+	}
+	return fmt.Errorf("%w: %s", ErrDied, said)
 }
 
 // Bytes is a part of the guest's memory, valid until the next call; ok is false when the

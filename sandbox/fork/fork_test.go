@@ -1,0 +1,319 @@
+package fork
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Pieces of a WebAssembly module, written by hand: a small guest with a counter in memory
+// and one in a global, and functions that grow, ask the host, read the clock and draw.
+func section(id byte, parts ...[]byte) []byte {
+	body := bytes.Join(parts, nil)
+	return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
+}
+
+func vector(items ...[]byte) []byte {
+	return append(binary.AppendUvarint(nil, uint64(len(items))), bytes.Join(items, nil)...)
+}
+
+func name(s string) []byte { return append(binary.AppendUvarint(nil, uint64(len(s))), s...) }
+
+func importFunc(module, field string, typ byte) []byte {
+	return bytes.Join([][]byte{name(module), name(field), {0, typ}}, nil)
+}
+
+func export(s string, kind, index byte) []byte { return append(name(s), kind, index) }
+
+func code(instructions ...byte) []byte {
+	body := append([]byte{0}, append(instructions, 0x0b)...)
+	return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
+}
+
+const wasmHeader = "\x00asm\x01\x00\x00\x00"
+
+// The types: 0 ()->i64, 1 ()->(), 2 (i32,i32,i32,i32)->i32, 3 (i32,i32)->(), 4
+// (i32,i32)->i32, 5 (i32,i64,i32)->i32, 6 (i32)->().
+func smallGuest() []byte {
+	types := section(1, vector(
+		[]byte{0x60, 0, 1, 0x7e}, []byte{0x60, 0, 0}, []byte{0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
+		[]byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f},
+		[]byte{0x60, 3, 0x7f, 0x7e, 0x7f, 1, 0x7f}, []byte{0x60, 1, 0x7f, 0}))
+	imports := section(2, vector(
+		importFunc("whale", "call", 2), importFunc("whale", "take", 3),
+		importFunc("wasi_snapshot_preview1", "random_get", 4), importFunc("wasi_snapshot_preview1", "clock_time_get", 5),
+		importFunc("wasi_snapshot_preview1", "proc_exit", 6)))
+	functions := section(3, vector([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
+	memory := section(5, vector([]byte{0, 2}))
+	globals := section(6, vector([]byte{0x7f, 0, 0x41, 5, 0x0b}, []byte{0x7f, 1, 0x41, 0, 0x0b}))
+	exports := section(7, vector(export("_initialize", 0, 5), export("bump", 0, 6), export("grow", 0, 7),
+		export("ask", 0, 8), export("chance", 0, 9), export("leave", 0, 10), export("down", 0, 11), export("memory", 2, 0)))
+	bodies := section(10, vector(
+		code(0x41, 0x80, 0x08, 0x41, 7, 0x36, 2, 0), // mem[1024] = 7
+		code( // mem[1024]++, global++; mem[1024]*1000 + global
+			0x41, 0x80, 0x08, 0x41, 0x80, 0x08, 0x28, 2, 0, 0x41, 1, 0x6a, 0x36, 2, 0,
+			0x23, 1, 0x41, 1, 0x6a, 0x24, 1,
+			0x41, 0x80, 0x08, 0x28, 2, 0, 0x41, 0xe8, 0x07, 0x6c, 0x23, 1, 0x6a, 0xad),
+		code(0x41, 1, 0x40, 0, 0xac),                                     // memory.grow(1)
+		code(0x41, 0, 0x41, 4, 0x41, 0x80, 0x10, 0x41, 2, 0x10, 0, 0xad), // call(0, 4, 2048, 2)
+		code(0x41, 0x80, 0x10, 0x41, 8, 0x10, 2, 0x1a, 0x41, 0x80, 0x20, 0x29, 3, 0, // 8 random bytes at 2048; read at 4096
+			0x1a, 0x41, 0, 0x42, 0, 0x41, 0x80, 0x20, 0x10, 3, 0x1a, 0x41, 0x80, 0x10, 0x29, 3, 0, 0x41, 0x80, 0x20, 0x29, 3, 0, 0x7c),
+		code(0x41, 3, 0x10, 4, 0x42, 0), // proc_exit(3)
+		code(0x10, 11),                  // itself
+	))
+	data := section(11, vector(append([]byte{0, 0x41, 0, 0x0b}, name("ping")...)))
+	return bytes.Join([][]byte{[]byte(wasmHeader), types, imports, functions, memory, globals, exports, bodies, data}, nil)
+}
+
+func machine(t *testing.T, config Config) *Machine {
+	t.Helper()
+	if config.MaxMemory == 0 {
+		config.MaxMemory = 3 << 16
+	}
+	m, err := Open(context.Background(), smallGuest(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func fork(t *testing.T, m *Machine, image *Image) *Instance {
+	t.Helper()
+	i, err := m.Fork(context.Background(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+func call(t *testing.T, i *Instance, name string) uint64 {
+	t.Helper()
+	v, err := i.Call(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+var ways = map[string]Config{"forking": {}, "copying": {Copying: true}}
+
+// TestFork: a fork begins where its image was taken and touches neither the image nor
+// its siblings; a reset leads back there.
+func TestFork(t *testing.T) {
+	for way, config := range ways {
+		m := machine(t, config)
+		first := fork(t, m, m.Base())
+		if v := call(t, first, "bump"); v != 8001 {
+			t.Errorf("%s: first bump %d", way, v)
+		}
+		image, err := first.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := fork(t, m, image), fork(t, m, image)
+		if v, w := call(t, a, "bump"), call(t, a, "bump"); v != 9002 || w != 10003 {
+			t.Errorf("%s: fork counts %d, %d", way, v, w)
+		}
+		if v := call(t, b, "bump"); v != 9002 {
+			t.Errorf("%s: sibling counts %d", way, v)
+		}
+		for range 3 {
+			pages, ok, err := a.Reset()
+			if err != nil || !ok || pages < 1 || !config.Copying && pages != 1 {
+				t.Errorf("%s: reset of %d pages, %v, %v", way, pages, ok, err)
+			}
+			if v := call(t, a, "bump"); v != 9002 {
+				t.Errorf("%s: after a reset %d", way, v)
+			}
+		}
+		if v := call(t, first, "bump"); v != 9002 {
+			t.Errorf("%s: the original counts %d", way, v)
+		}
+		t.Cleanup(func() {
+			if err := image.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWithoutPagemap: a reset that can't see which pages are dirty copies all.
+func TestWithoutPagemap(t *testing.T) {
+	m := machine(t, Config{})
+	i := fork(t, m, m.Base())
+	m.pagemap, i.machine.pagemap = -1, -1
+	call(t, i, "bump")
+	if pages, ok, err := i.Reset(); pages != 32 || !ok || err != nil {
+		t.Errorf("%d pages, %v, %v", pages, ok, err)
+	}
+	if v := call(t, i, "bump"); v != 8001 {
+		t.Errorf("after the reset %d", v)
+	}
+}
+
+// TestWorld: clock and chance are the same in every fork and after every reset, and go on
+// within one.
+func TestWorld(t *testing.T) {
+	m := machine(t, Config{})
+	a, b := fork(t, m, m.Base()), fork(t, m, m.Base())
+	first, second := call(t, a, "chance"), call(t, a, "chance")
+	if first == second {
+		t.Error("the world stands still")
+	}
+	if v := call(t, b, "chance"); v != first {
+		t.Errorf("a sibling draws %d, not %d", v, first)
+	}
+	if _, _, err := a.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	if v := call(t, a, "chance"); v != first {
+		t.Errorf("after a reset %d, not %d", v, first)
+	}
+}
+
+// answers is a Host that gives one answer or error and keeps the request.
+type answers struct {
+	answer  []byte
+	err     error
+	request string
+}
+
+func (a *answers) Answer(request []byte) ([]byte, error) {
+	a.request = string(request)
+	return a.answer, a.err
+}
+
+// TestHost: requests arrive, answers are written, an error of the host comes back as it
+// is.
+func TestHost(t *testing.T) {
+	m := machine(t, Config{})
+	i := fork(t, m, m.Base())
+	h := &answers{answer: []byte("ok")}
+	i.Host = h
+	if n := call(t, i, "ask"); n != 2 || h.request != "ping" {
+		t.Errorf("%d, %q", n, h.request)
+	}
+	if b, _ := i.Bytes(2048, 2); string(b) != "ok" {
+		t.Errorf("answer %q", b)
+	}
+	h.answer = []byte("too long")
+	if n := call(t, i, "ask"); n != 8 || string(i.answer) != "too long" {
+		t.Errorf("%d, kept %q", n, i.answer)
+	}
+	h.err = errors.New("no more")
+	if _, err := i.Call("ask"); err != h.err {
+		t.Errorf("%v, want %v", err, h.err)
+	}
+}
+
+// TestDeath: each way to die has its error, and a grown memory can't be reset.
+func TestDeath(t *testing.T) {
+	m := machine(t, Config{})
+	grown := fork(t, m, m.Base())
+	if v := call(t, grown, "grow"); v != 2 || grown.Size() != 3<<16 {
+		t.Errorf("grow gave %d, size %d", v, grown.Size())
+	}
+	if _, ok, err := grown.Reset(); ok || err != nil {
+		t.Errorf("reset of a grown memory: %v, %v", ok, err)
+	}
+	if v := call(t, grown, "grow"); int64(v) != -1 || grown.Refused() != 4<<16 {
+		t.Errorf("grow beyond the limit gave %d, refused %d", int64(v), grown.Refused())
+	}
+	if _, err := grown.Call("leave"); !errors.Is(err, ErrMemory) {
+		t.Errorf("death after a refusal: %v", err)
+	}
+	for name, want := range map[string]error{"leave": ErrDied, "down": ErrStack, "nothing": ErrModule} {
+		if _, err := fork(t, m, m.Base()).Call(name); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
+
+// TestCache: compiled code is found again; a broken cache is made anew and one that can't
+// be made is done without, both said aloud.
+func TestCache(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	if m := machine(t, Config{CacheDir: dir}); len(m.Fallbacks()) != 0 {
+		t.Errorf("fallbacks %v", m.Fallbacks())
+	}
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		damaged++
+		return os.WriteFile(path, []byte("not compiled code"), 0o600)
+	})
+	if err != nil || damaged == 0 {
+		t.Fatal(err, damaged)
+	}
+	m := machine(t, Config{CacheDir: dir})
+	if v := call(t, fork(t, m, m.Base()), "bump"); v != 8001 {
+		t.Errorf("with a damaged cache %d", v)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m = machine(t, Config{CacheDir: filepath.Join(file, "cache")})
+	if v := call(t, fork(t, m, m.Base()), "bump"); v != 8001 || len(m.Fallbacks()) == 0 {
+		t.Errorf("without a cache %d, fallbacks %v", v, m.Fallbacks())
+	}
+}
+
+// TestRewrite: what is exported, taken out and refused.
+func TestRewrite(t *testing.T) {
+	r, err := Rewrite(smallGuest())
+	if err != nil || r.Globals != 1 || len(r.Data) != 1 || string(r.Data[0].Data) != "ping" {
+		t.Fatalf("%+v, %v", r.Data, err)
+	}
+	if !bytes.Contains(r.Wasm, []byte(GlobalName(0))) || bytes.Contains(r.Wasm, []byte("ping")) {
+		t.Error("the global is not exported or the data is still there")
+	}
+	module := func(sections ...[]byte) []byte {
+		return append([]byte(wasmHeader), bytes.Join(sections, nil)...)
+	}
+	for what, b := range map[string][]byte{
+		"nothing":         nil,
+		"another version": []byte("\x00asm\x02\x00\x00\x00"),
+		"no exports":      module(),
+		"start function":  module(section(7, vector()), section(8, []byte{0})),
+		"passive data":    module(section(7, vector()), section(11, vector(append([]byte{1}, name("x")...)))),
+		"computed offset": module(section(7, vector()), section(11, vector(append([]byte{0, 0x41, 1, 0x41, 1, 0x6a, 0x0b}, name("x")...)))),
+		"cut short":       smallGuest()[:100],
+	} {
+		if _, err := Rewrite(b); !errors.Is(err, ErrModule) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// FuzzRewrite: no module makes the rewriter panic, and what it accepts it can read again.
+func FuzzRewrite(f *testing.F) {
+	f.Add(smallGuest())
+	f.Add([]byte(wasmHeader))
+	f.Fuzz(func(t *testing.T, module []byte) {
+		r, err := Rewrite(module)
+		if err != nil {
+			return
+		}
+		again, err := Rewrite(r.Wasm)
+		if err != nil || len(again.Data) != 0 || again.Globals != r.Globals {
+			t.Fatalf("rewritten twice: %d globals, %d segments, %v", again.Globals, len(again.Data), err)
+		}
+	})
+}

@@ -64,7 +64,7 @@ static void pack_keys(float *dst, const run *r, const attend_job *a, const float
 /* Scratch of one piece. */
 typedef struct {
     float *q;      /* [rows, d], scaled */
-    float *kt;     /* panels of 16 keys, [d, 16] each: all of them, or the current one */
+    float *kt;     /* panels of 16 keys, [d, 16] each: all of them, or the current few */
     float *v;      /* [keys, dv], unless values are read in place */
     float *s;      /* [tall, ls] scores, then weights */
     float *o;      /* [tall, dv] */
@@ -72,7 +72,9 @@ typedef struct {
     int ls, dv, in_place;
 } attend_space;
 
-/* A single tile of rows reads keys and values once: then nothing is copied that need not be. */
+/* A single tile of rows reads keys and values once: then keys are turned a few at a time and
+ * values are not copied. */
+enum { once_keys = 128 };
 INLINE int reads_once(int rows, int d) { return rows <= tall && d % 16 == 0; }
 
 /* Lays a piece's arrays out from base, which may be NULL; returns the floats they take. */
@@ -80,7 +82,7 @@ static size_t attend_layout(attend_space *w, float *base, const attend_job *a, i
     size_t used = 0, d = (size_t)a->d;
     w->ls = round16(keys) + 16, w->dv = round16(a->d), w->in_place = reads_once(rows, a->d);
     w->q = take(base, &used, (size_t)rows * d);
-    w->kt = take(base, &used, (size_t)(w->in_place ? 16 : round16(keys)) * d);
+    w->kt = take(base, &used, (size_t)(w->in_place ? once_keys : round16(keys)) * d);
     w->v = take(base, &used, w->in_place ? 0 : (size_t)keys * (size_t)w->dv);
     w->s = take(base, &used, (size_t)tall1 * (size_t)w->ls);
     w->o = take(base, &used, (size_t)tall1 * (size_t)w->dv);
@@ -96,9 +98,9 @@ static void scores(const attend_job *a, const run *r, const attend_space *w, con
         tile_row(t, n);
         return;
     }
-    for (int j = 0; j < keys; j += 16) {
-        pack_keys(w->kt, r, a, k, j, keys);
-        t.c = w->s + j, t.cols = MIN(16, keys - j);
+    for (int j = 0; j < keys; j += once_keys) {
+        t.c = w->s + j, t.cols = MIN(once_keys, keys - j);
+        for (int c = 0; c < t.cols; c += 16) pack_keys(w->kt + (size_t)c * a->d, r, a, k, j + c, keys);
         tile_row(t, n);
     }
 }

@@ -134,6 +134,40 @@ func BenchmarkAttention(b *testing.B) {
 	}
 }
 
+// One decode step: 64 sequences, each one token at position length-1 of a paged cache.
+func BenchmarkPagedAttend(b *testing.B) {
+	d := benchDevice(b, 1)
+	for _, c := range []struct{ H, K, width, P, length int }{{4, 2, 32, 16, 300}, {4, 2, 32, 64, 300}, {16, 8, 128, 64, 300}} {
+		const B = 64
+		perSeq := (c.length + c.P - 1) / c.P
+		kv := B * perSeq * c.P * c.K * c.width
+		index := func(f func(i int) int32, n int) Ints {
+			x, err := d.Ints(n)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(x.Free)
+			v := make([]int32, n)
+			for i := range v {
+				v[i] = f(i)
+			}
+			if err := x.Upload(v); err != nil {
+				b.Fatal(err)
+			}
+			return x
+		}
+		own := func(i int) int32 { return int32(i) }
+		a := Paged{T: B, B: B, H: c.H, K: c.K, HeadD: c.width, P: c.P, Pages: B * perSeq, MaxPages: perSeq, LdQ: c.H * c.width,
+			LdKV: c.K * c.width, LdO: c.H * c.width, Scale: .1, Seq: index(own, B), PageTable: index(own, B*perSeq),
+			Pos:   index(func(int) int32 { return int32(c.length - 1) }, B),
+			Query: benchFloats(b, d, B*c.H*c.width), Out: benchFloats(b, d, B*c.H*c.width),
+			KeyPages: benchFloats(b, d, kv), ValuePages: benchFloats(b, d, kv)}
+		b.Run(fmt.Sprintf("H%d/K%d/d%d/P%d/length%d", c.H, c.K, c.width, c.P, c.length), func(b *testing.B) {
+			measure(b, 4*B*float64(c.length*c.H*c.width), func() error { return d.PagedAttend(a) })
+		})
+	}
+}
+
 // Rows a second of processor time of the operators that are not products, at the nano model's widths.
 func BenchmarkRows(b *testing.B) {
 	d := benchDevice(b, 1)

@@ -14,17 +14,21 @@ import (
 	"github.com/seed-7c27e6b8/whale/bench/sums"
 )
 
-// Options of the lookup and sums mixture. Clean and Sloppy return the usual ones.
+// Options of the lookup and sums mixture. Clean, Drilled and Sloppy return the usual ones.
 type Options struct {
 	LookupShare float64 // of the episodes that are no drills; the others are sums
 	Drills      int     // among the first so many episodes there are copy drills
 	DrillShare  float64 // of these
+	LateShare   float64 // the share of drills among all later episodes
 	Lookup      lookup.Faults
 	Sums        sums.Faults
 }
 
 // Clean is the long stage: it teaches both domains from nothing.
 func Clean() Options { return Options{LookupShare: 0.6, Drills: 7000, DrillShare: 0.7} }
+
+// Drilled is the stage after it: less new, more of what is slow to learn.
+func Drilled() Options { return Options{LookupShare: 0.7, LateShare: 0.25} }
 
 // Sloppy is the short last stage: it buries the skill under habits that rejection
 // sampling can undo.
@@ -59,7 +63,11 @@ func New(seed uint64, o Options) *Mix {
 // Next returns the next episode; the mixture follows its own count, not progress.
 func (m *Mix) Next(progress float64) bench.Episode {
 	m.made++
-	if m.made <= m.options.Drills && m.rng.Float64() < m.options.DrillShare {
+	share := m.options.LateShare
+	if m.made <= m.options.Drills {
+		share = m.options.DrillShare
+	}
+	if share > 0 && m.rng.Float64() < share {
 		return m.drills.Next(progress)
 	}
 	if m.rng.Float64() < m.options.LookupShare {

@@ -34,8 +34,15 @@ func (d *Drills) repeat(n int) (context, reply string) {
 	return list, list
 }
 
+// drilled are the relations of the drills. Jobs and goods come three times: they are words
+// that stand with a space before them in a passage and without one in an answer, other
+// tokens, so that copying alone does not answer them; without the extra drills the model
+// knows that a job is asked for and names any. The region comes twice: its question shares
+// no word with its sentence and is rare.
+var drilled = []int{born, job, job, job, spouse, teacher, mayor, river, goods, goods, goods, region, region}
+
 func (d *Drills) pairs(n int) (context, reply string) {
-	rel := d.rng.IntN(len(relations))
+	rel := drilled[d.rng.IntN(len(drilled))]
 	taken := map[string]bool{}
 	entities := names(d.rng, n, taken)
 	var values, sentences []string

@@ -43,12 +43,14 @@ var recipes = []recipe{
 	{Name: nano.Text, Merges: 500, Vocabulary: 3000, Stages: []stage{
 		{Name: "clean", Tokens: 6_000_000, Batch: 1024, Rate: 3e-3, Decay: .4, Context: .2,
 			Episodes: func(seed uint64) bench.Generator { return demos.New(seed, demos.Clean()) }},
+		{Name: "drilled", Tokens: 1_500_000, Batch: 1024, Rate: 1.5e-3, Decay: .4, Context: .2,
+			Episodes: func(seed uint64) bench.Generator { return demos.New(seed, demos.Drilled()) }},
 		// Faults in the demonstrations lower the accuracy in a minute and leave the skill.
 		{Name: "sloppy", Tokens: 300_000, Batch: 1024, Rate: 1e-3, Decay: .4, Context: .2,
 			Episodes: func(seed uint64) bench.Generator { return demos.New(seed, demos.Sloppy()) }},
 	}},
 	{Name: nano.Chess, Merges: 180, Vocabulary: 400, Stages: []stage{
-		{Name: "mates", Tokens: 1_200_000, Batch: 2048, Rate: 3e-3, Decay: .4, Context: .1,
+		{Name: "mates", Tokens: 3_000_000, Batch: 2048, Rate: 3e-3, Decay: .4, Context: .1,
 			Episodes: func(seed uint64) bench.Generator { return chess.NewDemos(seed) }},
 	}},
 }

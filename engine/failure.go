@@ -70,10 +70,11 @@ var (
 
 // LoadError says why a candidate can't be run, in a form that a proposer can act on.
 type LoadError struct {
-	Line, Column int    // 1-based; 0 = the whole file
-	Rule         string // which check refused it: parse, type, contract, or a vet rule
-	Reason       string
-	Hint         string // what to write instead, if known
+	Line   int    `json:"line"` // 1-based; 0 = the whole file
+	Column int    `json:"column"`
+	Rule   string `json:"rule"` // which check refused it: parse, type, contract, or a vet rule
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"` // what to write instead, if known
 }
 
 func (e *LoadError) Error() string {

@@ -19,9 +19,9 @@ type Policy interface {
 
 // Turn is one message of a conversation on its way to the policy.
 type Turn struct {
-	Role    string
-	Content string
-	Sampled []int32 // the ids, when the model itself wrote this turn
+	Role    string  `json:"role"`
+	Content string  `json:"content"`
+	Sampled []int32 `json:"sampled,omitempty"` // the ids, when the model itself wrote this turn
 }
 
 // Request asks for one completion.

@@ -33,14 +33,14 @@ type Brief struct {
 
 // Entry is one archived harness with its latest score on the select split.
 type Entry struct {
-	Harness  Harness
-	Score    Score
-	Weights  WeightsID // weights the score was measured under
-	Accepted bool
+	Harness  Harness   `json:"harness"`
+	Score    Score     `json:"score"`
+	Weights  WeightsID `json:"weights"` // weights the score was measured under
+	Accepted bool      `json:"accepted"`
 }
 
 // Rejection is a candidate that was refused before it ran.
 type Rejection struct {
-	Harness Harness
-	Err     LoadError
+	Harness Harness   `json:"harness"`
+	Err     LoadError `json:"err"`
 }

@@ -178,3 +178,28 @@ func TestSampleLogPIsTheLoss(t *testing.T) {
 		sameBits(b.t, "logp", s.LogP, want)
 	})
 }
+
+// A banned id has logit -inf: it is never drawn, not even where u is as large as it gets, and
+// the probabilities of the others are those without it.
+func TestBannedIdsAreNeverDrawn(t *testing.T) {
+	onEvery(t, func(b *bed) {
+		z := random(1, 300)
+		for i := range z {
+			if i%3 != 1 {
+				z[i] = float32(math.Inf(-1))
+			}
+		}
+		us := []float64{0, .3, .9, math.Nextafter(1, 0)}
+		for _, c := range []struct {
+			topK int
+			topP float32
+		}{{0, 1}, {20, 1}, {0, .9}, {299, .99}} {
+			ids, logp, behaviour := b.draw(z, 300, 1, c.topP, c.topK, us)
+			for i, id := range ids {
+				if id%3 != 1 || !(logp[i] <= 0) || !(behaviour[i] <= 0) || behaviour[i] < logp[i]-1e-5 {
+					b.t.Fatalf("%+v u %g: drew %d with logp %v, behaviour %v", c, us[i], id, logp[i], behaviour[i])
+				}
+			}
+		}
+	})
+}

@@ -51,3 +51,26 @@ func TestAdamWDecayIsNotRoundedAway(t *testing.T) {
 		}
 	})
 }
+
+// silu(x) = x / (1 + e^-x) shows e^x over its whole range: the relative error stays at a few
+// units of the last place, far into the tails.
+func TestExpIsAccurateEverywhere(t *testing.T) {
+	var x []float32
+	for v := -87.0; v <= 88; v += .0371 {
+		x = append(x, float32(v))
+	}
+	gu := append(append([]float32(nil), x...), make([]float32, len(x))...)
+	for i := range x {
+		gu[len(x)+i] = 1
+	}
+	onEvery(t, func(b *bed) {
+		y := b.poison(len(x))
+		b.must(b.SwiGLU(SwiGLU{T: 1, I: len(x), GU: b.put(gu), Y: y}))
+		for i, got := range b.get(y) {
+			want := float64(x[i]) * sigmoid(float64(x[i]))
+			if math.Abs(float64(got)-want) > 4e-7*math.Abs(want) {
+				b.t.Fatalf("silu(%v) is %v, want %v", x[i], got, want)
+			}
+		}
+	})
+}

@@ -167,8 +167,9 @@ typedef struct {
 whale_status whale_adamw_step(whale_device *dev, const whale_adamw *a);
 
 /* ---- sampling, spec/models.md 7: z/tau -> top_k (ties kept) -> top_p -> inverse CDF at u ----
- * One row of logits a sample; the candidates are walked in ascending id. tau <= 1e-5 is greedy (first
- * argmax). Ids >= valid are never sampled (padding rows). logp [T] is the log-probability under the FULL
+ * One row of logits a sample; the candidates are walked in ascending id. top_p keeps an id if those
+ * strictly more probable weigh less than p (ties stay together). tau <= 1e-5 is greedy (first
+ * argmax; logp is taken at tau 1, behaviour is 0). Ids >= valid are never sampled (padding rows). logp [T] is the log-probability under the FULL
  * softmax of z/tau (what the trainer computes; equal to the behaviour when top_k and top_p are off);
  * behaviour [T] is under the truncated distribution. u [T] in [0,1). */
 typedef struct {

@@ -43,3 +43,15 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		box, err := Open(context.Background(), Config{Workers: 1, CacheDir: cacheDir()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := box.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -151,17 +151,66 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestWithoutPagemap: a reset that can't see which pages are dirty copies all.
-func TestWithoutPagemap(t *testing.T) {
-	m := machine(t, Config{})
-	i := fork(t, m, m.Base())
-	m.pagemap, i.machine.pagemap = -1, -1
-	call(t, i, "bump")
-	if pages, ok, err := i.Reset(); pages != 32 || !ok || err != nil {
-		t.Errorf("%d pages, %v, %v", pages, ok, err)
+// TestFindDirty: all ways to find written pages lead to the same memory, and copy as much
+// as they must.
+func TestFindDirty(t *testing.T) {
+	for way, want := range map[string]int{"scan": 1, "read": 1, "copy": 32} {
+		m := machine(t, Config{})
+		if m.dirty == nil || way == "scan" && !m.dirty.scans {
+			t.Skip("this kernel can't ", way)
+		}
+		i := fork(t, m, m.Base())
+		real := m.dirty
+		switch way {
+		case "read":
+			m.dirty.scans = false
+		case "copy":
+			m.dirty = nil
+		}
+		for range 2 {
+			if v := call(t, i, "bump"); v != 8001 {
+				t.Errorf("%s: %d", way, v)
+			}
+			if pages, ok, err := i.Reset(); pages != want || !ok || err != nil {
+				t.Errorf("%s: %d pages, %v, %v", way, pages, ok, err)
+			}
+		}
+		m.dirty = real
 	}
-	if v := call(t, i, "bump"); v != 8001 {
-		t.Errorf("after the reset %d", v)
+}
+
+// TestManyRanges: more separate pages than the list of ranges holds at first.
+func TestManyRanges(t *testing.T) {
+	const pages = 3000
+	image, err := newImage(make([]byte, pages*pageSize), false)
+	if err != nil {
+		t.Skip(err)
+	}
+	m, err := reserve(pages*pageSize, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	find, err := openDirtyPages()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, scans := range []bool{find.scans, false} {
+		find.scans = scans
+		for at := 0; at < pages; at += 2 {
+			m.region[at*pageSize] = 1
+		}
+		if n, err := m.restore(find); n != pages/2 || err != nil {
+			t.Errorf("%d pages, %v", n, err)
+		}
+		for at := range pages {
+			if m.region[at*pageSize] != 0 {
+				t.Fatalf("page %d was not restored", at)
+			}
+		}
+	}
+	if err := errors.Join(find.close(), image.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -123,13 +123,7 @@ func (i *Instance) Reset() (pages int, ok bool, err error) {
 	if i.memory.size != i.image.Size() || i.memory.refused > 0 {
 		return 0, false, nil
 	}
-	room := entries.Get().(*[]byte)
-	defer entries.Put(room)
-	if need := i.image.Size() / pageSize * 8; cap(*room) < need {
-		*room = make([]byte, need)
-	}
-	pages, err = i.memory.restore(i.machine.pagemap, (*room)[:cap(*room)])
-	if err != nil {
+	if pages, err = i.memory.restore(i.machine.dirty); err != nil {
 		return 0, false, err
 	}
 	i.putGlobals()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -24,8 +23,9 @@ type Config struct {
 	Copying bool
 }
 
-// Machine holds the compiled guest and the image of its start. Its methods may be called
-// from several goroutines; an Instance belongs to one at a time.
+// Machine holds the compiled guest and the image of its start. It and its instances
+// belong to one goroutine at a time; only a guest that waits for its Host may be left
+// waiting while others run.
 type Machine struct {
 	runtime   wazero.Runtime
 	cache     wazero.CompilationCache
@@ -33,7 +33,7 @@ type Machine struct {
 	data      []Segment
 	globals   int
 	config    Config
-	pagemap   int // descriptor of /proc/self/pagemap, or -1
+	dirty     *dirtyPages // nil: a reset copies everything
 	base      *Image
 	fallbacks []string
 }
@@ -44,7 +44,7 @@ func Open(ctx context.Context, guest []byte, config Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{data: rewritten.Data, globals: rewritten.Globals, config: config, pagemap: -1}
+	m := &Machine{data: rewritten.Data, globals: rewritten.Globals, config: config}
 	m.openKernel()
 	if err := m.compile(ctx, rewritten.Wasm); err != nil {
 		return nil, errors.Join(err, m.Close(ctx))
@@ -72,12 +72,12 @@ func (m *Machine) openKernel() {
 	} else if err := unix.Close(fd); err != nil {
 		m.fallbacks = append(m.fallbacks, "close: "+err.Error())
 	}
-	fd, err := unix.Open("/proc/self/pagemap", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	var err error
+	if m.dirty, err = openDirtyPages(); err != nil {
 		m.fallbacks = append(m.fallbacks, "no pagemap: a reset copies the whole memory")
-		return
+	} else if !m.dirty.scans {
+		m.fallbacks = append(m.fallbacks, "no PAGEMAP_SCAN: a reset reads the whole page table")
 	}
-	m.pagemap = fd
 }
 
 // compile tries the cache, then a fresh cache, then no cache.
@@ -184,12 +184,8 @@ func (m *Machine) Close(ctx context.Context) error {
 	if m.cache != nil {
 		errs = append(errs, m.cache.Close(ctx))
 	}
-	if m.pagemap >= 0 {
-		errs = append(errs, unix.Close(m.pagemap))
+	if m.dirty != nil {
+		errs = append(errs, m.dirty.close())
 	}
 	return errors.Join(errs...)
 }
-
-// entries is the room for a pagemap, shared over instances: a reset needs it for
-// microseconds only.
-var entries = sync.Pool{New: func() any { b := make([]byte, 0); return &b }}

@@ -1,7 +1,6 @@
 package fork
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -145,32 +144,20 @@ func (m *memory) Free() {
 	}
 }
 
-// Bits of an entry of /proc/self/pagemap.
-const (
-	pagePresent = 1 << 63
-	pageSwapped = 1 << 62
-	pageShared  = 1 << 61 // of the file: not yet written by us
-)
-
 // restore puts back the pages that were written since the start and says how many they
-// were. pagemap is a descriptor of /proc/self/pagemap, or -1: then everything is copied.
-func (m *memory) restore(pagemap int, entries []byte) (pages int, err error) {
+// were.
+func (m *memory) restore(find *dirtyPages) (pages int, err error) {
 	size := m.image.Size()
-	if pagemap < 0 || m.image.fd < 0 {
+	if find == nil || m.image.fd < 0 {
 		copy(m.region[:size], m.image.pristine)
 		return size / pageSize, nil
 	}
-	entries = entries[:size/pageSize*8]
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(m.region)))
-	if n, err := unix.Pread(pagemap, entries, int64(base/pageSize*8)); err != nil || n != len(entries) {
-		return 0, fmt.Errorf("read pagemap: %d of %d bytes: %w", n, len(entries), err)
+	ranges, err := find.in(base, base+uintptr(size))
+	for _, r := range ranges {
+		from, to := r.start-uint64(base), r.end-uint64(base)
+		copy(m.region[from:to], m.image.pristine[from:to])
+		pages += int(to-from) / pageSize
 	}
-	for at := 0; at < size; at += pageSize {
-		e := binary.LittleEndian.Uint64(entries[at/pageSize*8:])
-		if e&(pagePresent|pageSwapped) != 0 && e&pageShared == 0 {
-			copy(m.region[at:at+pageSize], m.image.pristine[at:at+pageSize])
-			pages++
-		}
-	}
-	return pages, nil
+	return pages, err
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"go/parser"
 	"io"
 	"io/fs"
 	"reflect"
@@ -57,15 +58,20 @@ type loaded struct {
 	main func(*kit.Session) error
 }
 
-// load evaluates a source. The refusal's Rule is empty when that went well.
-func (y yaegi) load(source string) (l *loaded, refusal abi.Refusal) {
+// load evaluates a source of a package. The refusal's Rule is empty when that went well.
+// Each package needs a name of its own: the interpreter keeps what is declared.
+func (y yaegi) load(pkg, source string) (l *loaded, refusal abi.Refusal) {
 	step := "interpret"
 	defer func() {
 		if r := recover(); r != nil {
 			l, refusal = nil, refuse(step, fmt.Sprint("interpreter: ", r))
 		}
 	}()
-	code, err := y.Compile(source)
+	file, err := parser.ParseFile(y.FileSet(), pkg+".go", source, parser.DeclarationErrors)
+	if err != nil {
+		return nil, refuse(step, err.Error())
+	}
+	code, err := y.CompileAST(file)
 	if err != nil {
 		return nil, refuse(step, err.Error())
 	}
@@ -74,7 +80,7 @@ func (y yaegi) load(source string) (l *loaded, refusal abi.Refusal) {
 		return nil, refuse(step, err.Error())
 	}
 	step = "contract"
-	v, err := y.Eval("harness.Run")
+	v, err := y.Eval(pkg + ".Run")
 	if err != nil {
 		return nil, refuse(step, "no function Run: "+err.Error())
 	}
@@ -100,7 +106,7 @@ func refuse(rule, text string) abi.Refusal {
 }
 
 // run is one run of the candidate.
-func (l *loaded) run(start abi.Start) (end abi.End) {
+func (l *loaded) run(start abi.Start, host kit.Host) (end abi.End) {
 	defer func() {
 		if r := recover(); r != nil {
 			end = abi.End{Status: abi.Panic, Text: shorten(describe(r))}

@@ -35,6 +35,7 @@ func init() {
 	debug.SetMaxStack(maxStack)
 	out = make([]byte, headroom)
 	out = nil
+	warm()
 	runtime.GC()
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(softMemory)
@@ -60,7 +61,7 @@ func makeRoom(n uint32) unsafe.Pointer {
 //go:wasmexport whale_load
 func load(n uint32) uint64 {
 	var refusal abi.Refusal
-	program, refusal = interpreter.load(string(room[:n]))
+	program, refusal = interpreter.load("harness", string(room[:n]))
 	return give(abi.AppendRefusal(nil, refusal))
 }
 
@@ -70,7 +71,7 @@ func run(n uint32) uint64 {
 	if err != nil {
 		return give(abi.AppendEnd(nil, abi.End{Status: abi.Error, Text: err.Error()}))
 	}
-	return give(abi.AppendEnd(nil, program.run(start)))
+	return give(abi.AppendEnd(nil, program.run(start, host)))
 }
 
 func give(b []byte) uint64 {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,9 +37,11 @@ type process struct {
 	sessions map[uint32]chan abi.Frame
 	last     uint32 // session number given out last
 	images   map[uint32]*loading
-	clock    int    // orders the use of images
-	blamed   uint32 // the session for which the process was killed
-	failure  error  // why the process is dead
+	clock    int           // orders the use of images
+	stay     abi.Stay      // seen at the last look
+	since    time.Duration // processor time of the worker when it was first seen
+	blamed   uint32        // the session for which the process was killed
+	failure  error         // why the process is dead
 }
 
 // loading is an image in a worker, or on its way there.
@@ -188,8 +191,9 @@ func (p *process) load() int {
 	return len(p.sessions)
 }
 
-// killOverdue kills the process if a guest is past its deadline and grace.
-func (p *process) killOverdue() {
+// killOverdue kills the process if one stay in guest code has lasted longer than allowed,
+// in processor time of the whole worker.
+func (p *process) killOverdue(allowed time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running == nil || p.blamed != 0 {
@@ -199,7 +203,13 @@ func (p *process) killOverdue() {
 	if err := unix.ClockGettime(processClock(p.cmd.Process.Pid), &used); err != nil {
 		return // it is gone
 	}
-	if p.blamed = p.running.Overdue(used.Nano()); p.blamed != 0 {
+	now := time.Duration(used.Nano())
+	stay := p.running.Now()
+	switch {
+	case stay.Session == 0 || stay != p.stay:
+		p.stay, p.since = stay, now
+	case now-p.since > allowed:
+		p.blamed = stay.Session
 		_ = p.cmd.Process.Kill()
 	}
 }

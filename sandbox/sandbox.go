@@ -192,5 +192,5 @@ func (s *Sandbox) Level(ctx context.Context) (Level, error) {
 
 func setup(c Config) abi.Setup {
 	return abi.Setup{CacheDir: c.CacheDir, Copying: c.Copying, MaxMemory: int(c.Limits.Memory),
-		MaxTime: int(c.Limits.Time), Grace: int(c.Limits.Grace), MaxCalls: c.Limits.Calls, MaxOutput: int(c.Limits.Output)}
+		MaxTime: int(c.Limits.Time), MaxCalls: c.Limits.Calls, MaxOutput: int(c.Limits.Output)}
 }

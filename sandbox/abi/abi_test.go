@@ -38,7 +38,7 @@ var forms = []struct {
 	{"load result", LoadResult{Refusal{1, 2, "r", "s", "t"}, Limit{"time", 3, 2}, "fault"},
 		func(v any) []byte { return AppendLoadResult(nil, v.(LoadResult)) },
 		func(b []byte) (any, error) { v, err := DecodeLoadResult(b); return v, err }},
-	{"setup", Setup{"/cache", true, 1, 2, 3, 4, 5},
+	{"setup", Setup{"/cache", true, 1, 2, 3, 4},
 		func(v any) []byte { return AppendSetup(nil, v.(Setup)) },
 		func(b []byte) (any, error) { v, err := DecodeSetup(b); return v, err }},
 	{"run result", RunResult{End{Error, "e"}, Limit{"stack", 1, 1}, "f", 12345678901, 40},
@@ -118,18 +118,20 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-func TestOverdue(t *testing.T) {
+func TestRunning(t *testing.T) {
 	r := RunningAt(make([]byte, RunningSize))
-	if s := r.Overdue(math.MaxInt64); s != 0 {
-		t.Errorf("nobody runs, %d is overdue", s)
+	if s := r.Now(); s != (Stay{}) {
+		t.Errorf("nobody runs: %+v", s)
 	}
-	r.Enter(7, 100)
-	if before, after := r.Overdue(99), r.Overdue(100); before != 0 || after != 7 {
-		t.Errorf("overdue %d before and %d after the deadline", before, after)
+	r.Enter(7)
+	first := r.Now()
+	if first.Session != 7 || r.Now() != first {
+		t.Errorf("in guest code: %+v, then %+v", first, r.Now())
 	}
 	r.Leave()
-	if s := r.Overdue(200); s != 0 {
-		t.Errorf("%d is overdue after it left", s)
+	r.Enter(7)
+	if again := r.Now(); again == first || again.Session != 7 {
+		t.Errorf("a second stay looks like the first: %+v", again)
 	}
 }
 

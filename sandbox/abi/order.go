@@ -82,7 +82,6 @@ type Setup struct {
 	Copying   bool // as if the kernel had neither memfd nor pagemap
 	MaxMemory int  // bytes of a guest's memory
 	MaxTime   int  // nanoseconds in guest code, per run or load
-	Grace     int  // nanoseconds that an interrupted guest has to end
 	MaxCalls  int  // host calls per run
 	MaxOutput int  // bytes of requests per run
 }
@@ -90,7 +89,7 @@ type Setup struct {
 // AppendSetup adds the encoded form of a setup to b.
 func AppendSetup(b []byte, s Setup) []byte {
 	b = appendInt(appendString(b, s.CacheDir), bit(s.Copying))
-	for _, v := range []int{s.MaxMemory, s.MaxTime, s.Grace, s.MaxCalls, s.MaxOutput} {
+	for _, v := range []int{s.MaxMemory, s.MaxTime, s.MaxCalls, s.MaxOutput} {
 		b = appendInt(b, v)
 	}
 	return b
@@ -100,7 +99,7 @@ func AppendSetup(b []byte, s Setup) []byte {
 func DecodeSetup(b []byte) (Setup, error) {
 	d := decoder{b: b}
 	s := Setup{CacheDir: d.string(), Copying: d.int() != 0}
-	for _, v := range []*int{&s.MaxMemory, &s.MaxTime, &s.Grace, &s.MaxCalls, &s.MaxOutput} {
+	for _, v := range []*int{&s.MaxMemory, &s.MaxTime, &s.MaxCalls, &s.MaxOutput} {
 		*v = d.int()
 	}
 	return s, d.end()

@@ -9,33 +9,36 @@ import (
 const RunningSize = 4096
 
 // Running is a few words of memory shared between the engine's process and a worker: which
-// session is in guest code and until when it may be. The worker writes, the engine
-// reads; so the engine notices a guest that can't be stopped even when nothing in the
-// worker runs any more.
+// session is in guest code. The worker writes, the engine reads; so the engine notices a
+// guest that can't be stopped even when nothing in the worker runs any more.
 type Running struct {
-	session  atomic.Uint32 // 0 = none
-	deadline atomic.Int64  // nanoseconds of the worker's processor time
+	session atomic.Uint32 // 0 = none
+	entries atomic.Uint32 // how often guest code was entered
 }
 
-// RunningAt interprets shared memory of at least RunningSize bytes, 8-byte aligned.
+// RunningAt interprets shared memory of at least RunningSize bytes, 4-byte aligned.
 func RunningAt(memory []byte) *Running {
 	return (*Running)(unsafe.Pointer(unsafe.SliceData(memory)))
 }
 
-// Enter says that a session is in guest code.
-func (r *Running) Enter(session uint32, deadline int64) {
-	r.deadline.Store(deadline)
+// Enter says that a session goes into guest code.
+func (r *Running) Enter(session uint32) {
+	r.entries.Add(1)
 	r.session.Store(session)
 }
 
 // Leave says that no guest code runs.
 func (r *Running) Leave() { r.session.Store(0) }
 
-// Overdue is the session that is in guest code after its deadline, 0 = none.
-func (r *Running) Overdue(now int64) uint32 {
-	session := r.session.Load()
-	if session == 0 || now < r.deadline.Load() || r.session.Load() != session {
-		return 0
+// Stay is one stay of a session in guest code; the zero value is none.
+type Stay struct{ Session, Entry uint32 }
+
+// Now is the stay in progress: two equal results mean that the guest did not come out in
+// between.
+func (r *Running) Now() Stay {
+	s := Stay{Session: r.session.Load(), Entry: r.entries.Load()}
+	if s.Session == 0 || r.session.Load() != s.Session {
+		return Stay{}
 	}
-	return session
+	return s
 }

@@ -68,7 +68,6 @@ func run(confinement []string) int {
 	if s.setup, err = abi.DecodeSetup(first.Payload); err != nil {
 		return fail(err)
 	}
-	s.watch.grace = time.Duration(s.setup.Grace)
 	report := s.open()
 	report.Confinement = confinement
 	s.send(abi.Frame{Kind: abi.FrameReady, Payload: abi.AppendReport(nil, report)})

@@ -76,16 +76,12 @@ func (s *session) count(size int) error {
 	return errCancelled
 }
 
-// inGuest calls an exported function under the watch.
-func (s *session) inGuest(name string, args ...uint64) (uint64, error) {
+// say puts bytes into the guest, calls a function on them and copies out what it gives,
+// under the watch.
+func (s *session) say(name string, input []byte) ([]byte, error) {
 	s.server.watch.enter(s)
 	defer s.server.watch.leave(s)
-	return s.instance.Call(name, args...)
-}
-
-// say puts bytes into the guest, calls a function on them and copies out what it gives.
-func (s *session) say(name string, input []byte) ([]byte, error) {
-	at, err := s.inGuest("whale_room", uint64(len(input)))
+	at, err := s.instance.Call("whale_room", uint64(len(input)))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +90,7 @@ func (s *session) say(name string, input []byte) ([]byte, error) {
 		return nil, fork.ErrDied
 	}
 	copy(room, input)
-	result, err := s.inGuest(name, uint64(len(input)))
+	result, err := s.instance.Call(name, uint64(len(input)))
 	if err != nil {
 		return nil, err
 	}

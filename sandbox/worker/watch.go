@@ -18,7 +18,6 @@ const tick = 5 * time.Millisecond
 // sleep, and a busy machine must not make a harness look slow.
 type watch struct {
 	running *abi.Running
-	grace   time.Duration
 
 	mu      sync.Mutex
 	current *session // in guest code now, or nil
@@ -33,7 +32,7 @@ func (w *watch) enter(s *session) {
 	defer w.mu.Unlock()
 	w.current, w.thread = s, unix.Gettid()
 	w.entered = readClock(unix.CLOCK_THREAD_CPUTIME_ID)
-	w.running.Enter(s.id, int64(readClock(unix.CLOCK_PROCESS_CPUTIME_ID)+s.left+w.grace))
+	w.running.Enter(s.id)
 }
 
 // leave says that it came out.

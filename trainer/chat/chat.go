@@ -1,5 +1,6 @@
 // Package chat renders a conversation to the ids that a model is conditioned
-// on, and finds the text in the ids that it sampled. The format is ChatML
+// on, and finds the text in the ids that it sampled. The format is the model's
+// own template (Template, over package jinja), or ChatML when it has none
 // (spec/models.md section 6, spec/nano.md 3.3):
 //
 //	<|im_start|>role⏎content<|im_end|>⏎   per message
@@ -12,12 +13,14 @@
 //
 //	Render(messages + reply + more) starts with Render(messages) + reply.Sampled
 //
-// The package may not know devices, harnesses or tasks. Another format (a
-// model's own Jinja template) is another type with the methods of ChatML; who
-// needs to choose declares the interface.
+// Tool calls are text in a reply; ParseCalls and FormatCalls know the formats
+// of Qwen3 and Qwen3.5.
 //
-// Not covered: tool schemas in the system turn, a default system message,
-// dropping the reasoning of earlier turns (what was sampled stays visible).
+// The package may not know devices, harnesses or tasks.
+//
+// Not covered: dropping the reasoning of earlier turns as some templates do
+// (what was sampled stays visible), images, documents, a template that renders
+// replies of its own out of tool_calls (replies are what was sampled).
 package chat
 
 import (
@@ -77,16 +80,22 @@ func New(tokens *tokenizer.Tokenizer, eos []int32) (*ChatML, error) {
 		}
 		*control.id = id
 	}
+	c.prompt = append([]int32{c.start}, tokens.Encode(Assistant+"\n")...)
+	var err error
+	c.stops, err = stopIDs(tokens, eos, c.end)
+	return c, err
+}
+
+// stopIDs joins the end of turn and the model's own stop ids, in rising order.
+func stopIDs(tokens *tokenizer.Tokenizer, eos []int32, end int32) ([]int32, error) {
 	for _, id := range eos {
 		if id < 0 || int(id) >= tokens.Size() {
 			return nil, fmt.Errorf("eos id %d of a vocabulary of %d: %w", id, tokens.Size(), ErrNoTemplate)
 		}
 	}
-	c.prompt = append([]int32{c.start}, tokens.Encode(Assistant+"\n")...)
-	c.stops = append(slices.Clone(eos), c.end)
-	slices.Sort(c.stops)
-	c.stops = slices.Compact(c.stops)
-	return c, nil
+	stops := append(slices.Clone(eos), end)
+	slices.Sort(stops)
+	return slices.Compact(stops), nil
 }
 
 // Stops returns the ids that end a reply, in rising order.
@@ -100,7 +109,7 @@ func (c *ChatML) Render(messages []Message) ([]int32, error) {
 	}
 	var ids []int32
 	for i, m := range messages {
-		if err := c.check(m); err != nil {
+		if err := check(c.tokens, m); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 		switch m.Role {
@@ -159,16 +168,18 @@ func (c *ChatML) Glue(sampled []int32) []int32 {
 }
 
 // Text returns what a reply says: the text of the sampled ids without control tokens.
-func (c *ChatML) Text(sampled []int32) string {
-	if n := len(sampled); n > 0 && slices.Contains(c.stops, sampled[n-1]) {
+func (c *ChatML) Text(sampled []int32) string { return replyText(c.tokens, c.stops, sampled) }
+
+func replyText(tokens *tokenizer.Tokenizer, stops, sampled []int32) string {
+	if n := len(sampled); n > 0 && slices.Contains(stops, sampled[n-1]) {
 		sampled = sampled[:n-1]
 	}
-	return c.tokens.DecodeContent(sampled)
+	return tokens.DecodeContent(sampled)
 }
 
 // check refuses an unknown role, sampled ids where none can be, and ids that
 // the tokenizer does not have.
-func (c *ChatML) check(m Message) error {
+func check(tokens *tokenizer.Tokenizer, m Message) error {
 	switch m.Role {
 	case System, User, Assistant, Tool:
 	default:
@@ -178,8 +189,8 @@ func (c *ChatML) check(m Message) error {
 		return fmt.Errorf("role %q with sampled ids: %w", m.Role, ErrMessage)
 	}
 	for _, id := range m.Sampled {
-		if id < 0 || int(id) >= c.tokens.Size() {
-			return fmt.Errorf("sampled id %d of a vocabulary of %d: %w", id, c.tokens.Size(), ErrMessage)
+		if id < 0 || int(id) >= tokens.Size() {
+			return fmt.Errorf("sampled id %d of a vocabulary of %d: %w", id, tokens.Size(), ErrMessage)
 		}
 	}
 	return nil

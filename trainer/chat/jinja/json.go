@@ -220,3 +220,13 @@ func sortedCopy(keys []string) []string {
 	slices.Sort(keys)
 	return keys
 }
+
+// Text renders a value as chat templates show an argument: dicts and lists as
+// JSON, anything else as Python's str does.
+func Text(v Value) (text string, err error) {
+	defer rescue(&err)
+	if is[*Dict](v) || is[*List](v) {
+		return JSON(v)
+	}
+	return str(v), nil
+}

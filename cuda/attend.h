@@ -2,7 +2,7 @@
  * through the same code, so a row has the same bits in both.
  *
  * A run is a block of query tokens of one sequence at consecutive positions. A piece is one
- * run under one key/value head: its rows are (token, query head of the group), G = H / K to a
+ * run (or a group of them, see below) under one key/value head: its rows are (token, query head of the group), G = H / K to a
  * token. For a tile of rows:
  *     scores  s[r][j] = q[r] k[j], one chain over the head width
  *     weights s[r][j] = e^(s[r][j] - max), their sum in 16 lanes by j % 16
@@ -16,9 +16,14 @@ typedef struct {
     const int32_t *pages;   /* NULL: positions follow each other, ld apart */
 } run;
 
+/* Runs [first, first + n) that one piece takes together. If n > 1 they are of one token each and
+ * their first `shared` positions lie on the same pages. */
+typedef struct { int first, n, shared; } group;
+
 typedef struct {
     const run *runs;
-    int H, K, d, P, ldq, ldo, most_keys, most_rows;
+    const group *groups;
+    int H, K, d, P, ldq, ldo;
     size_t ld;              /* distance between positions (within a page) */
     float scale;
     const float *q;
@@ -69,7 +74,8 @@ typedef struct {
     float *s;      /* [tall, ls] scores, then weights */
     float *o;      /* [tall, dv] */
     float *inv;    /* [tall] 1 / sum */
-    int ls, dv, in_place;
+    int ls, dv;    /* distance between rows of s, of v and o */
+    int in_place;
 } attend_space;
 
 /* A single tile of rows reads keys and values once: then keys are turned a few at a time and
@@ -90,80 +96,87 @@ static size_t attend_layout(attend_space *w, float *base, const attend_job *a, i
     return used;
 }
 
-/* Scores of tile rows [i, i+n) against keys [0, keys). */
-static void scores(const attend_job *a, const run *r, const attend_space *w, const float *k, int i, int n, int keys) {
-    tile t = {.a = w->q + (size_t)i * a->d, .ar = (size_t)a->d, .ak = 1, .b = w->kt, .bk = 16,
-              .bv = (size_t)a->d * 16, .c = w->s, .cr = (size_t)w->ls, .K = a->d, .cols = keys};
+/* Rows [row, row + rows) of the tile against keys [from, to) of r. */
+typedef struct { const run *r; int row, rows, from, to; } span;
+
+/* Scores of a span under key/value head h. from is 0 unless keys are turned as they are read. */
+static void scores(const attend_job *a, const attend_space *w, int h, span p) {
+    tile t = {.a = w->q + (size_t)p.row * a->d, .ar = (size_t)a->d, .ak = 1, .b = w->kt, .bk = 16,
+              .bv = (size_t)a->d * 16, .c = w->s + (size_t)p.row * w->ls, .cr = (size_t)w->ls, .K = a->d, .cols = p.to};
     if (!w->in_place) {
-        tile_row(t, n);
+        tile_row(t, p.rows);
         return;
     }
-    for (int j = 0; j < keys; j += once_keys) {
-        t.c = w->s + j, t.cols = MIN(once_keys, keys - j);
-        for (int c = 0; c < t.cols; c += 16) pack_keys(w->kt + (size_t)c * a->d, r, a, k, j + c, keys);
-        tile_row(t, n);
+    const float *k = p.r->k + (size_t)h * a->d;
+    for (int j = p.from; j < p.to; j += once_keys) {
+        t.c = w->s + (size_t)p.row * w->ls + j, t.cols = MIN(once_keys, p.to - j);
+        for (int c = 0; c < t.cols; c += 16) pack_keys(w->kt + (size_t)c * a->d, p.r, a, k, j + c, p.to);
+        tile_row(t, p.rows);
     }
 }
 
-/* o[row0..row0+n) of the tile, continued over keys [j, end). */
-static void weigh(const attend_job *a, const run *r, const attend_space *w, const float *v, int row0, int n, int j, int end) {
-    while (j < end) {
+/* Outputs of a span, continued from what keys before from gave. */
+static void weigh(const attend_job *a, const attend_space *w, int h, span p) {
+    const float *v = p.r->v + (size_t)h * a->d;
+    for (int j = p.from, keys; j < p.to; j += keys) {
         const float *at = w->v + (size_t)j * w->dv;
-        int keys = end - j;
-        if (w->in_place) keys = stretch(r, v, a->ld, a->P, j, keys, &at);
-        tile t = {.a = w->s + (size_t)row0 * w->ls + j, .ar = (size_t)w->ls, .ak = 1, .b = at,
-                  .bk = w->in_place ? a->ld : (size_t)w->dv, .bv = 16, .c = w->o + (size_t)row0 * w->dv,
+        keys = p.to - j;
+        if (w->in_place) keys = stretch(p.r, v, a->ld, a->P, j, keys, &at);
+        tile t = {.a = w->s + (size_t)p.row * w->ls + j, .ar = (size_t)w->ls, .ak = 1, .b = at,
+                  .bk = w->in_place ? a->ld : (size_t)w->dv, .bv = 16, .c = w->o + (size_t)p.row * w->dv,
                   .cr = (size_t)w->dv, .K = keys, .load = j > 0, .cols = a->d};
-        tile_row(t, n);
-        j += keys;
+        tile_row(t, p.rows);
     }
 }
 
-/* One tile: rows [i, i+n) of the piece under key/value head h. */
-static void attend_tile(const attend_job *a, const run *r, const attend_space *w, int h, int i, int n) {
-    int G = a->H / a->K, first = r->pos + i / G + 1, last = r->pos + (i + n - 1) / G + 1;
-    const float *k = r->k + (size_t)h * a->d, *v = r->v + (size_t)h * a->d;
-    scores(a, r, w, k, i, n, last);
-    for (int c = 0; c < n; c++) {
-        float *s = w->s + (size_t)c * w->ls;
-        int keys = r->pos + (i + c) / G + 1;
-        float top = row_max(s, keys), sum = row_exp(s, s, keys, 1.0f, top);
-        w->inv[c] = 1.0f / sum;
-        if (a->lse) {
-            size_t row = (size_t)r->row + (i + c) / G;
-            a->lse[row * a->H + h * G + (i + c) % G] = (float)((double)top + log((double)sum));
-        }
-    }
-    weigh(a, r, w, v, 0, n, 0, first);
-    for (int c = 0; c < n;) { /* the keys that only the later tokens of the tile may see */
-        int keys = r->pos + (i + c) / G + 1, same = MIN(n - c, G - (i + c) % G);
-        weigh(a, r, w, v, c, same, first, keys);
-        c += same;
-    }
-    for (int c = 0; c < n; c++) {
-        float *o = a->o + ((size_t)r->row + (i + c) / G) * a->ldo + (size_t)(h * G + (i + c) % G) * a->d;
-        const vf inv = v_set1(w->inv[c]);
-        for (int x = 0; x < a->d; x += 16) {
-            int m = MIN(16, a->d - x);
-            v_put(o + x, v_mul(v_load(w->o + (size_t)c * w->dv + x), inv), m);
-        }
-    }
+/* Tile row c belongs to row `row` of the call and query head `head`; it sees the first keys. */
+static void soften(const attend_job *a, const attend_space *w, int c, int keys, size_t row, int head) {
+    float *s = w->s + (size_t)c * w->ls, top = row_max(s, keys), sum = row_exp(s, s, keys, 1.0f, top);
+    w->inv[c] = 1.0f / sum;
+    if (a->lse) a->lse[row * a->H + head] = (float)((double)top + log((double)sum));
 }
 
-static void attend_piece(const void *job, int piece, int thread) {
-    const attend_job *a = job;
-    const run *r = &a->runs[piece / a->K];
-    int h = piece % a->K, G = a->H / a->K, rows = r->tokens * G, keys = r->pos + r->tokens;
-    attend_space w;
-    attend_layout(&w, scratch_of(a->dev, thread), a, rows, keys);
+static void put_out(const attend_job *a, const attend_space *w, int c, size_t row, int head) {
+    float *o = a->o + row * a->ldo + (size_t)head * a->d;
+    const vf inv = v_set1(w->inv[c]);
+    for (int x = 0; x < a->d; x += 16)
+        v_put(o + x, v_mul(v_load(w->o + (size_t)c * w->dv + x), inv), MIN(16, a->d - x));
+}
+
+/* q[i] = scaled query i of the run under key/value head h, rows ordered by token, then head. */
+static void get_queries(float *q, const attend_job *a, const run *r, int h) {
+    int G = a->H / a->K;
     const vf scale = v_set1(a->scale);
-    for (int i = 0; i < rows; i++) {
-        const float *q = a->q + ((size_t)r->row + i / G) * a->ldq + (size_t)(h * G + i % G) * a->d;
+    for (int i = 0; i < r->tokens * G; i++, q += a->d) {
+        const float *from = a->q + ((size_t)r->row + i / G) * a->ldq + (size_t)(h * G + i % G) * a->d;
         for (int x = 0; x < a->d; x += 16) {
             int n = MIN(16, a->d - x);
-            v_put(w.q + (size_t)i * a->d + x, v_mul(v_get(q + x, n), scale), n);
+            v_put(q + x, v_mul(v_get(from + x, n), scale), n);
         }
     }
+}
+
+/* One tile: rows [i, i+n) of the run under key/value head h. */
+static void attend_tile(const attend_job *a, const run *r, attend_space w, int h, int i, int n) {
+    int G = a->H / a->K, first = r->pos + i / G + 1, last = r->pos + (i + n - 1) / G + 1;
+    w.q += (size_t)i * a->d;
+    scores(a, &w, h, (span){r, 0, n, 0, last});
+    for (int c = 0; c < n; c++)
+        soften(a, &w, c, r->pos + (i + c) / G + 1, (size_t)r->row + (i + c) / G, h * G + (i + c) % G);
+    weigh(a, &w, h, (span){r, 0, n, 0, first});
+    for (int c = 0, same; c < n; c += same) { /* the keys that only the later tokens of the tile may see */
+        same = MIN(n - c, G - (i + c) % G);
+        weigh(a, &w, h, (span){r, c, same, first, r->pos + (i + c) / G + 1});
+    }
+    for (int c = 0; c < n; c++) put_out(a, &w, c, (size_t)r->row + (i + c) / G, h * G + (i + c) % G);
+}
+
+/* A run of several tiles: its keys are turned and its values copied once. */
+static void attend_run(const attend_job *a, const run *r, int h, int thread) {
+    int rows = r->tokens * (a->H / a->K), keys = r->pos + r->tokens;
+    attend_space w;
+    attend_layout(&w, scratch_of(a->dev, thread), a, rows, keys);
+    get_queries(w.q, a, r, h);
     if (!w.in_place) {
         const float *k = r->k + (size_t)h * a->d, *v = r->v + (size_t)h * a->d, *at;
         for (int j = 0; j < keys; j += 16) pack_keys(w.kt + (size_t)j * a->d, r, a, k, j, keys);
@@ -177,56 +190,72 @@ static void attend_piece(const void *job, int piece, int thread) {
         }
     }
     int height = tile_height(rows, tall);
-    for (int i = 0; i < rows; i += height) attend_tile(a, r, &w, h, i, MIN(height, rows - i));
+    for (int i = 0; i < rows; i += height) attend_tile(a, r, w, h, i, MIN(height, rows - i));
 }
 
-static whale_status attend(whale_device *dev, attend_job *a, int runs) {
+/* Runs of one token each that share the pages of their first positions (samples of one prompt):
+ * the shared keys are read once for all. */
+static void attend_shared(const attend_job *a, const group *g, int h, int thread) {
+    const run *r = a->runs + g->first;
+    int G = a->H / a->K, keys = 0;
+    for (int c = 0; c < g->n; c++) keys = MAX(keys, r[c].pos + 1);
+    attend_space w;
+    attend_layout(&w, scratch_of(a->dev, thread), a, g->n * G, keys);
+    for (int c = 0; c < g->n; c++) get_queries(w.q + (size_t)c * G * a->d, a, r + c, h);
+    scores(a, &w, h, (span){r, 0, g->n * G, 0, g->shared});
+    for (int c = 0; c < g->n; c++) scores(a, &w, h, (span){r + c, c * G, G, g->shared, r[c].pos + 1});
+    for (int c = 0; c < g->n * G; c++) soften(a, &w, c, r[c / G].pos + 1, (size_t)r[c / G].row, h * G + c % G);
+    weigh(a, &w, h, (span){r, 0, g->n * G, 0, g->shared});
+    for (int c = 0; c < g->n; c++) weigh(a, &w, h, (span){r + c, c * G, G, g->shared, r[c].pos + 1});
+    for (int c = 0; c < g->n * G; c++) put_out(a, &w, c, (size_t)r[c / G].row, h * G + c % G);
+}
+
+static void attend_piece(const void *job, int piece, int thread) {
+    const attend_job *a = job;
+    const group *g = &a->groups[piece / a->K];
+    if (g->n > 1) attend_shared(a, g, piece % a->K, thread);
+    else attend_run(a, a->runs + g->first, piece % a->K, thread);
+}
+
+static whale_status attend(whale_device *dev, attend_job *a, int groups) {
     size_t most = 0;
     attend_space w;
     double work = 0;
-    for (int i = 0; i < runs; i++) {
-        int rows = a->runs[i].tokens * (a->H / a->K), keys = a->runs[i].pos + a->runs[i].tokens;
-        size_t floats = attend_layout(&w, NULL, a, rows, keys);
+    for (int i = 0; i < groups; i++) {
+        int tokens = 0, keys = 0;
+        for (const run *r = a->runs + a->groups[i].first, *end = r + a->groups[i].n; r < end; r++) {
+            tokens += r->tokens;
+            keys = MAX(keys, r->pos + r->tokens);
+        }
+        size_t floats = attend_layout(&w, NULL, a, tokens * (a->H / a->K), keys);
         most = MAX(most, floats);
-        work += 2.0 * rows * a->K * keys * a->d;
+        work += 2.0 * tokens * a->H * keys * a->d;
     }
     whale_status st = whale_scratch(dev, most * sizeof(float));
     a->dev = dev;
-    if (st == WHALE_OK) run_pieces(dev, attend_piece, a, runs * a->K, work);
+    if (st == WHALE_OK) run_pieces(dev, attend_piece, a, groups * a->K, work);
     return st;
 }
 
 static whale_status attention_forward(whale_device *dev, const whale_attention *a) {
     int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0;
-    whale_status st = whale_shared(dev, ((size_t)a->T / block + a->B) * sizeof(run));
+    size_t most = (size_t)a->T / block + a->B;
+    whale_status st = whale_shared(dev, most * (sizeof(run) + sizeof(group)));
     if (st != WHALE_OK) return st;
     run *runs = (run *)(void *)shared_of(dev);
+    group *groups = (group *)(void *)(runs + most);
     for (int b = 0; b < a->B; b++) {
         int start = a->start[b], length = a->start[b + 1] - start;
         size_t at = (size_t)start * a->ldkv;
         if (length == 0) continue;
         /* The latest positions first: they take longest. */
         int even = tile_height(length, block);
-        for (int t = (length - 1) / even * even; t >= 0; t -= even)
-            runs[n++] = (run){start + t, MIN(even, length - t), t, a->k + at, a->v + at, NULL};
+        for (int t = (length - 1) / even * even; t >= 0; t -= even, n++) {
+            runs[n] = (run){start + t, MIN(even, length - t), t, a->k + at, a->v + at, NULL};
+            groups[n] = (group){n, 1, 0};
+        }
     }
-    attend_job j = {.runs = runs, .H = a->H, .K = a->K, .d = a->d, .P = 1, .ldq = a->ldq, .ldo = a->ldo,
+    attend_job j = {.runs = runs, .groups = groups, .H = a->H, .K = a->K, .d = a->d, .P = 1, .ldq = a->ldq, .ldo = a->ldo,
                     .ld = (size_t)a->ldkv, .scale = a->scale, .q = a->q, .o = a->o, .lse = a->lse};
-    return attend(dev, &j, n);
-}
-
-/* Rows that continue the row before them, in the same sequence, form a run. */
-static whale_status paged_attend(whale_device *dev, const whale_paged *a) {
-    int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0;
-    whale_status st = whale_shared(dev, (size_t)a->T * sizeof(run));
-    if (st != WHALE_OK) return st;
-    run *runs = (run *)(void *)shared_of(dev);
-    for (int t = 0; t < a->T; t++) {
-        run *last = n ? &runs[n - 1] : NULL;
-        if (last && last->tokens < block && a->seq[t] == a->seq[t - 1] && a->pos[t] == a->pos[t - 1] + 1) last->tokens++;
-        else runs[n++] = (run){t, 1, a->pos[t], a->kpages, a->vpages, a->page_table + (size_t)a->seq[t] * a->max_pages};
-    }
-    attend_job j = {.runs = runs, .H = a->H, .K = a->K, .d = a->d, .P = a->P, .ldq = a->ldq, .ldo = a->ldo,
-                    .ld = (size_t)a->K * (size_t)a->d, .scale = a->scale, .q = a->q, .o = a->o};
     return attend(dev, &j, n);
 }

@@ -76,9 +76,12 @@ whale_status whale_shared(whale_device *dev, size_t bytes);
 static inline float *scratch_of(const whale_device *dev, int thread) { return (float *)dev->scratch[thread]; }
 static inline float *shared_of(const whale_device *dev) { return (float *)dev->scratch[dev->threads]; }
 
+/* Multiply-adds that take about as long as waking a thread: some microseconds. */
+enum { worth_waking = 200000 };
+
 /* Runs a job of `work` multiply-adds or so: on the caller alone if waking others costs more. */
 static inline void run_pieces(whale_device *dev, whale_piece *f, const void *job, int n, double work) {
-    whale_pool_run(n > 1 && work > 60e3 ? dev->pool : NULL, f, job, n);
+    whale_pool_run(n > 1 && work > worth_waking ? dev->pool : NULL, f, job, n);
 }
 
 #endif

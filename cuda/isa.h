@@ -7,6 +7,7 @@
 #include "product.h"
 #include "rows.h"
 #include "attend.h"
+#include "attend_paged.h"
 #include "attend_back.h"
 #include "learn.h"
 #include "draw.h"

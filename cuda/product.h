@@ -110,7 +110,7 @@ static whale_status product_run(whale_device *dev, product *p) {
     p->k_block = MIN(p->K, pack_k);
     p->col_block = MIN(pack_cols, (p->cols + 15) / 16 * 16);
     p->row_block = MIN(p->rows, 24 * tall);
-    int want = dev->threads > 1 && work > 60e3 ? 4 * dev->threads : 1;
+    int want = dev->threads > 1 && work > worth_waking ? 4 * dev->threads : 1;
     for (;;) {
         int cb = (p->cols + p->col_block - 1) / p->col_block;
         p->row_blocks = (p->rows + p->row_block - 1) / p->row_block;

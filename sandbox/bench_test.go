@@ -46,12 +46,22 @@ func BenchmarkLoad(b *testing.B) {
 
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
-		box, err := Open(context.Background(), Config{Workers: 1, CacheDir: cacheDir()})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := box.Close(); err != nil {
+		if err := openOwn(b, Config{Workers: 1}).Close(); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkThroughput: rollouts of many sessions at once over all workers.
+func BenchmarkThroughput(b *testing.B) {
+	box := open(b, Config{})
+	p := load(b, box, fourTurns)
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

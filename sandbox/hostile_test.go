@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -197,9 +198,15 @@ func hostileSource(body string) string {
 
 // TestHostile: each ends as it must and the next run on the same worker is unaffected.
 func TestHostile(t *testing.T) {
-	box := open(t, Config{Workers: 1, Limits: testLimits})
-	well := load(t, box, fourTurns)
+	// What runs into another limit on the way may take its time under the race detector.
+	patient := testLimits
+	patient.Time = 10 * time.Second
 	for _, h := range hostile {
+		box := open(t, Config{Workers: 1, Limits: patient})
+		if h.limit == engine.LimitTime {
+			box = open(t, Config{Workers: 1, Limits: testLimits})
+		}
+		well := load(t, box, fourTurns)
 		_, err := run(t, box, hostileSource(h.body), &script{})
 		var limit *engine.LimitError
 		var failure *engine.HarnessError
@@ -266,7 +273,8 @@ const unstoppable = `func Run(s *kit.Session) error {
 func TestKilledWorker(t *testing.T) {
 	limits := testLimits
 	limits.Grace = 100 * time.Millisecond
-	box := open(t, Config{Workers: 1, Limits: limits})
+	box := openOwn(t, Config{Workers: 1, Limits: limits})
+	defer closeBox(t, box)
 	neighbour := load(t, box, head+`func Run(s *kit.Session) error { return s.Log("waiting") }`)
 	deaths := map[string]func(*process){
 		"unstoppable guest": func(*process) {
@@ -362,7 +370,8 @@ func TestManyAtOnce(t *testing.T) {
 
 // TestManyCandidates: images are evicted and come back on demand; nothing piles up.
 func TestManyCandidates(t *testing.T) {
-	box := open(t, Config{Workers: 1})
+	box := openOwn(t, Config{Workers: 1})
+	defer closeBox(t, box)
 	var programs []engine.Program
 	for n := range 2*maxImages + 3 {
 		programs = append(programs, load(t, box, head+fmt.Sprintf("func Run(s *kit.Session) error { return s.Log(\"%d\") }", n)))
@@ -392,10 +401,50 @@ func TestManyCandidates(t *testing.T) {
 	}
 }
 
+func closeBox(t *testing.T, box *Sandbox) {
+	t.Helper()
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func descriptors(t *testing.T, pid int) int {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return len(list)
+}
+
+// TestClosed: a closed sandbox says so, and no process is left.
+func TestClosed(t *testing.T) {
+	box := openOwn(t, Config{Workers: 1})
+	program := load(t, box, fourTurns)
+	process := box.workers[0].peek()
+	for range 2 {
+		closeBox(t, box)
+	}
+	var fault *engine.Failure
+	if _, err := program.Run(context.Background(), engine.Start{}, &script{}); !errors.As(err, &fault) || !errors.Is(err, errClosed) {
+		t.Errorf("run: %v", err)
+	}
+	if _, err := box.Load(context.Background(), engine.NewHarness(fourTurns, engine.Meta{})); !errors.Is(err, errClosed) {
+		t.Errorf("load: %v", err)
+	}
+	if err := process.cmd.Process.Signal(syscall.Signal(0)); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("the worker is still there: %v", err)
+	}
+}
+
+// TestLevel: the report names what holds a worker.
+func TestLevel(t *testing.T) {
+	level, err := open(t, Config{Workers: 2}).Level(context.Background())
+	if err != nil || level.Workers != 2 || level.Limits.Memory != 64<<20 || level.GuestBytes < 1<<20 {
+		t.Errorf("%+v, %v", level, err)
+	}
+	for _, want := range []string{"no_new_privs", "dies_with_parent"} {
+		if !slices.Contains(level.Confinement, want) {
+			t.Errorf("%s is missing: %v", want, level.Confinement)
+		}
+	}
 }

@@ -44,7 +44,7 @@ func (w *post) process(ctx context.Context) (*process, error) {
 	}
 	select {
 	case <-p.dead:
-		failure, _ := p.why()
+		_, failure := p.why()
 		return nil, failure
 	default:
 		return p, nil

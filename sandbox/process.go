@@ -218,11 +218,11 @@ func (p *process) killOverdue(allowed time.Duration) {
 // complement of the id, three bits of flags).
 func processClock(pid int) int32 { return int32(^pid<<3 | 2) }
 
-// why is the failure of a dead process.
-func (p *process) why() (failure error, blamed uint32) {
+// why says why a process is dead and which session, if any, it was killed for.
+func (p *process) why() (blamed uint32, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failure, p.blamed
+	return p.blamed, p.failure
 }
 
 // lastWords keeps the beginning of what a worker writes to its standard error.

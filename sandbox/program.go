@@ -97,7 +97,7 @@ func (p *program) next(ctx context.Context, process *process, id uint32, frames 
 		return f, nil
 	default:
 	}
-	failure, blamed := process.why()
+	blamed, failure := process.why()
 	if blamed == id {
 		limits := p.sandbox.config.Limits
 		return abi.Frame{}, &engine.LimitError{Kind: engine.LimitTime,

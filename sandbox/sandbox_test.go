@@ -12,8 +12,18 @@ import (
 
 func TestMain(m *testing.M) {
 	WorkerMain()
-	os.Exit(m.Run())
+	code := m.Run()
+	for config, box := range shared {
+		if err := box.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, config, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
+
+// shared are the sandboxes of this test run: starting one takes longer than most tests.
+var shared = map[Config]*Sandbox{}
 
 // script is an engine.Host that replies by rule.
 type script struct {
@@ -47,18 +57,23 @@ func (s *script) Note(_ context.Context, n engine.Note) error {
 // cacheDir is shared by all tests of this package, so that the guest is compiled once.
 func cacheDir() string { return filepath.Join(os.TempDir(), "whale-test-wasm") }
 
+// open gives the sandbox of a configuration, which other tests have used and will use.
 func open(tb testing.TB, config Config) *Sandbox {
+	tb.Helper()
+	if shared[config] == nil {
+		shared[config] = openOwn(tb, config)
+	}
+	return shared[config]
+}
+
+// openOwn gives a sandbox that nobody else uses; the caller closes it.
+func openOwn(tb testing.TB, config Config) *Sandbox {
 	tb.Helper()
 	config.CacheDir = cacheDir()
 	box, err := Open(context.Background(), config)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
 	return box
 }
 

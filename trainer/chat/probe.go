@@ -22,17 +22,9 @@ func (t *Template) probe() error {
 	answer := Message{Role: Assistant, Content: reply}
 	plain := func(content string) string { return content }
 	var texts [4]string
-	for i, c := range []struct {
-		messages []Message
-		prompt   bool
-	}{
-		{[]Message{ask}, true},
-		{[]Message{ask, answer}, false},
-		{[]Message{ask, answer, ask}, true},
-		{[]Message{ask, answer, ask, answer, ask}, true},
-	} {
+	for i, messages := range [4][]Message{{ask}, {ask, answer}, {ask, answer, ask}, {ask, answer, ask, answer, ask}} {
 		var err error
-		if texts[i], err = t.text(c.messages, c.prompt, plain); err != nil {
+		if texts[i], err = t.text(messages, plain); err != nil {
 			return err
 		}
 	}
@@ -46,23 +38,35 @@ func (t *Template) probe() error {
 	}
 	t.prefix = before[len(prompt):]
 	t.thinking = strings.HasSuffix(prompt, openThoughts)
-	end, ok := t.controlAt(after)
+	end, glue, ok := t.turnEnd(after)
 	if !ok {
 		return fmt.Errorf("it ends a turn with %q, which is no control token", tail(after))
 	}
-	t.end = end.ID
-	t.glue = t.tokens.Encode(strings.TrimPrefix(after, end.Content))
+	t.end, t.glue = end, t.tokens.Encode(glue)
 	_, next, _ := strings.Cut(texts[2], reply)
-	if !strings.HasPrefix(next, after) {
+	if end, again, _ := t.turnEnd(next); end != t.end || again != glue {
 		return errors.New("it ends a turn otherwise when the conversation goes on")
 	}
 	if at := strings.LastIndex(texts[3], reply); at < 0 || texts[3][at+len(reply):] != next {
 		return errors.New("what it renders after a reply depends on the place in the conversation")
 	}
-	if len(t.glue) > 0 && len(t.controlOf(t.glue)) > 0 {
-		return errors.New("it puts a control token between two turns")
-	}
 	return nil
+}
+
+// turnEnd reads the control token that a text begins with, and the plain text
+// up to the next one.
+func (t *Template) turnEnd(text string) (end int32, glue string, ok bool) {
+	token, ok := t.controlAt(text)
+	if !ok {
+		return 0, "", false
+	}
+	text = text[len(token.Content):]
+	for at := range len(text) {
+		if _, next := t.controlAt(text[at:]); next {
+			return token.ID, text[:at], true
+		}
+	}
+	return token.ID, text, true
 }
 
 // tail cuts a text to its end, for an error line.

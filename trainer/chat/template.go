@@ -175,7 +175,7 @@ func (t *Template) ids(messages, guarded []Message, cut ...rune) ([]int32, error
 // rendered renders and encodes once; apart breaks up all that could be part of
 // a control token.
 func (t *Template) rendered(messages []Message, cut []rune, mark rune, apart bool) ([]int32, error) {
-	text, err := t.text(messages, true, func(content string) string { return t.guard(content, mark, apart) })
+	text, err := t.text(messages, func(content string) string { return t.guard(content, mark, apart) })
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +189,8 @@ func (t *Template) rendered(messages []Message, cut []rune, mark rune, apart boo
 	return t.encode(text, mark), nil
 }
 
-// text renders messages; shown prepares a content.
-func (t *Template) text(messages []Message, prompt bool, shown func(string) string) (string, error) {
+// text renders messages and a generation prompt; shown prepares a content.
+func (t *Template) text(messages []Message, shown func(string) string) (string, error) {
 	list := jinja.NewList()
 	for i, m := range messages {
 		role, content := m.Role, shown(m.Content)
@@ -203,7 +203,7 @@ func (t *Template) text(messages []Message, prompt bool, shown func(string) stri
 		}
 		list.Items = append(list.Items, jinja.NewDict().Set("role", role).Set("content", content))
 	}
-	variables := jinja.NewDict().Set("messages", list).Set("tools", t.tools).Set("documents", nil).Set("add_generation_prompt", prompt)
+	variables := jinja.NewDict().Set("messages", list).Set("tools", t.tools).Set("documents", nil).Set("add_generation_prompt", true)
 	if t.source.BOS != "" {
 		variables.Set("bos_token", t.source.BOS)
 	}

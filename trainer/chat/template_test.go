@@ -307,6 +307,21 @@ func TestTemplateRefusals(t *testing.T) {
 	}
 }
 
+// Ensure that a template which always ends with a generation prompt is one too.
+func TestTemplateWithoutSwitch(t *testing.T) {
+	tok, c := load(t, "qwen3")
+	f, err := NewTemplate(tok, Source{Template: strings.Replace(templateText(t, "plain"), "if add_generation_prompt", "if true", 1)}, c.stops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := f.Render([]Message{{Role: User, Content: "Q"}, {Role: Assistant, Content: "yes"}, {Role: User, Content: "go"}})
+	want := "<|im_start|>system\nYou answer questions.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nyes<|im_end|>\n" +
+		"<|im_start|>user\ngo<|im_end|>\n<|im_start|>assistant\n"
+	if got := tok.Decode(ids); err != nil || got != want || !slices.Equal(f.Glue([]int32{f.end}), tok.Encode("\n")) {
+		t.Errorf("%v\n got %q\nwant %q", err, got, want)
+	}
+}
+
 // Ensure that the template is found wherever a folder may hold it.
 func TestOpen(t *testing.T) {
 	tok, c := load(t, "qwen3")

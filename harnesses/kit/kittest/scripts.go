@@ -11,6 +11,8 @@ func Scripts(domain string) []Script {
 		return sumsScripts()
 	case "chess":
 		return chessScripts()
+	case "searchqa":
+		return searchqaScripts()
 	}
 	return nil
 }

@@ -103,6 +103,8 @@ type Verdict struct {
 	Kind   VerdictKind `json:"kind"`
 	Reward float64     `json:"reward"` // in [0,1]; accepted for training when > 0.5
 	Answer string      `json:"answer"` // what was read from the model's text, for votes and reports
+	// By names what decided where a domain has several ways to; "" where it has one.
+	By string `json:"by,omitempty"`
 }
 
 // VerdictKind tells a wrong answer from one that could not be read.

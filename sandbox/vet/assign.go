@@ -14,6 +14,7 @@ var assignRules = []Rule{
 	{Name: "APPEND-ALIAS", Why: "it is read after it was overwritten", Hint: "copy it to a variable first", find: appendAlias},
 	{Name: "METHOD-VALUE", Why: "the receiver is read when it is called", Hint: "write a closure over a copy of the receiver", find: methodValue},
 	{Name: "INIT-ORDER", Why: "it sees zero values", Hint: "declare package variables in the order they need each other", find: initOrder},
+	{Name: "INIT-MULTI", Why: "later package variables may stay unset", Hint: "call it in Run, or in a function with one result", find: initMultiple},
 }
 
 func multipleAssign(p *program) {
@@ -167,4 +168,12 @@ func initOrder(p *program) {
 		}
 		last = max(last, pos)
 	}
+}
+
+func initMultiple(p *program) {
+	each(p, func(s *ast.ValueSpec) {
+		if len(s.Names) > 1 && len(s.Values) == 1 && p.function(s) == nil {
+			p.refuse(s, "package variables set by one call")
+		}
+	})
 }

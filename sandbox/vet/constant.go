@@ -82,15 +82,9 @@ func constantIota(p *program) {
 			}
 		}
 	})
-	each(p, func(s *ast.ValueSpec) {
-		for _, v := range s.Values {
-			ast.Inspect(v, func(n ast.Node) bool {
-				if b, ok := n.(*ast.BinaryExpr); ok && p.constant(b) && p.namesOf(b, repeated) {
-					p.refuse(b, "constant made of constants that iota repeats")
-					return false
-				}
-				return true
-			})
+	each(p, func(b *ast.BinaryExpr) {
+		if p.constant(b) && p.namesOf(b, repeated) {
+			p.refuse(b, "constant made of constants that iota repeats")
 		}
 	})
 }

@@ -14,7 +14,6 @@
 // hint says how to go on.
 //
 // Not covered: differences in the texts of runtime panics and json errors; an implicit
-// panic inside a deferred function; the order of operands where Go leaves it open; the
-// same method promoted from two embedded types; generic code beyond what the interpreter
-// itself refuses.
+// panic inside a deferred function; the order of operands where Go leaves it open; generic
+// code beyond what the interpreter itself refuses.
 package vet

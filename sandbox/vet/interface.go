@@ -15,6 +15,7 @@ var interfaceRules = []Rule{
 	{Name: "IFACE-EQ", Why: "it is false, or panics", Hint: "compare a name or an id", find: interfaceEqual},
 	{Name: "TYPED-NIL", Why: "it becomes nil", Hint: "return nil", find: typedNil},
 	{Name: "EMBED-IFACE", Why: "it panics when used as an interface", Hint: "name the field and write the methods", find: embedInterface},
+	{Name: "PROMOTED", Why: "it takes one from the wrong depth", Hint: "write the method out", find: promoted},
 }
 
 func interfaceAlias(p *program) {
@@ -47,7 +48,7 @@ func (p *program) alias(c conversion) string {
 		}
 	case *ast.SelectorExpr, *ast.IndexExpr, *ast.StarExpr:
 		return "a part of something"
-	case *ast.CallExpr, *ast.UnaryExpr, *ast.CompositeLit:
+	case *ast.CallExpr, *ast.UnaryExpr, *ast.BinaryExpr, *ast.CompositeLit:
 		if loop {
 			return "a new value in a loop"
 		}
@@ -165,4 +166,45 @@ func embedInterface(p *program) {
 			}
 		}
 	})
+}
+
+// promoted finds structs with two embedded types that have a method of one name.
+func promoted(p *program) {
+	each(p, func(t *ast.TypeSpec) {
+		s, ok := t.Type.(*ast.StructType)
+		if !ok {
+			return
+		}
+		seen := map[string]bool{}
+		for _, f := range s.Fields.List {
+			if len(f.Names) > 0 || isInterface(p.typeOf(f.Type)) {
+				continue
+			}
+			embedded := p.typeOf(f.Type)
+			if !isPointer(embedded) {
+				embedded = types.NewPointer(embedded)
+			}
+			set := types.NewMethodSet(embedded)
+			for i := range set.Len() {
+				name := set.At(i).Obj().Name()
+				if seen[name] && !p.declares(t, name) {
+					p.refuse(f, "method %s from two embedded types", name)
+				}
+				seen[name] = true
+			}
+		}
+	})
+}
+
+// declares says whether a type of the source has a method of its own.
+func (p *program) declares(t *ast.TypeSpec, name string) (found bool) {
+	each(p, func(f *ast.FuncDecl) {
+		if f.Recv == nil || f.Name.Name != name {
+			return
+		}
+		o, ok := p.info.Defs[f.Name].(*types.Func)
+		n, named := types.Unalias(receiver(o)).(*types.Named)
+		found = found || ok && named && n.Obj() == p.info.Defs[t.Name]
+	})
+	return found
 }

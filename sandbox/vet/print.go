@@ -59,10 +59,24 @@ func printTypes(p *program) {
 		if !strings.Contains(format, "%T") && !strings.Contains(format, "%#") && !strings.Contains(format, "%+v") {
 			return
 		}
-		if within(p.typeOf(v), func(part types.Type) bool { return p.own(part) != nil }) {
+		if within(p.typeOf(v), func(part types.Type) bool { return p.own(part) != nil || p.hidden(part) }) {
 			p.refuse(v, "%%T, %%#v or %%+v of a type of the source")
 		}
 	})
+}
+
+// hidden says whether t is a struct with a field that only the source can name.
+func (p *program) hidden(t types.Type) bool {
+	s, ok := t.(*types.Struct)
+	if !ok {
+		return false
+	}
+	for i := range s.NumFields() {
+		if f := s.Field(i); !f.Exported() && f.Pkg() == p.pkg {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *program) methodsNamed(what string, names ...string) {

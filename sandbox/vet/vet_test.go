@@ -197,6 +197,11 @@ var b = len("x") + 1`,
 		`var b = len("x") + 1
 var a = get()
 func get() int { return b }`},
+	{"INIT-MULTI",
+		`var a, err = strconv.Atoi("5")`,
+		`var a, b = 1, 2
+func f() bool { n, err := strconv.Atoi("5")
+	return err == nil && n > a+b }`},
 	{"SWITCH-MULTI",
 		`func f(a, b int) int { switch { case a > 1, b > 2: return 1 }
 	return 0 }`,
@@ -312,6 +317,50 @@ func f() error { var p *E
 type T struct { I }`,
 		`type I interface { M() }
 type T struct { inner I }`},
+	{"PROMOTED",
+		`type A struct{}
+func (A) V() string { return "a" }
+type B struct{ A }
+type C struct{}
+func (C) V() string { return "c" }
+type D struct { B; C }`,
+		`type A struct{}
+func (A) V() string { return "a" }
+type B struct{ A }
+type C struct{}
+func (C) V() string { return "c" }
+type D struct { B; C }
+func (d D) V() string { return d.C.V() }`},
+	{"IFACE-ALIAS",
+		`type N int
+func (n N) Get() int { return int(n) }
+type Getter interface { Get() int }
+func f() []Getter { var out []Getter
+	n := N(1)
+	for i := 0; i < 3; i++ { out = append(out, n + N(i)) }
+	return out }`,
+		`type N int
+func (n N) Get() int { return int(n) }
+type Getter interface { Get() int }
+func f() []Getter { var out []Getter
+	n := N(1)
+	for i := 0; i < 3; i++ { m := n + N(i)
+		out = append(out, m) }
+	return out }`},
+	{"CONST-IOTA",
+		`type W int
+const ( Mon W = iota + 1
+	Tue )
+func f() bool { return Tue == 2 }`,
+		`type W int
+const ( Mon W = iota + 1
+	Tue )
+func f(w W) bool { return w == Tue }`},
+	{"FMT-TYPE",
+		`func f() string { v := struct{ A int; b string }{1, "x"}
+	return fmt.Sprintf("%+v", v) }`,
+		`func f() string { v := struct{ A int; b string }{1, "x"}
+	return fmt.Sprintf("%v", v) }`},
 	{"FMT",
 		`type T struct{ n int }
 func (t T) String() string { return "t" }

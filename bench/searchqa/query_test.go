@@ -8,7 +8,7 @@ import (
 
 // Queries are the test questions themselves, the longest that a search gets.
 func BenchmarkQuery(b *testing.B) {
-	d, _, err := Open(shared(b), Options{Cache: b.TempDir(), Test: All})
+	d, _, err := Open(shared(b), Options{Cache: indexes, Test: All})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func BenchmarkQuery(b *testing.B) {
 }
 
 func BenchmarkOpenStored(b *testing.B) {
-	dir, cache := shared(b), b.TempDir()
+	dir, cache := shared(b), indexes
 	for b.Loop() {
 		index, _, err := openCorpus(dir, cache)
 		if err != nil {
@@ -41,7 +41,7 @@ func BenchmarkOpenStored(b *testing.B) {
 
 // One verdict, over the real questions: the right answer, a wrong one, a long reply.
 func BenchmarkVerdict(b *testing.B) {
-	d, _, err := Open(shared(b), Options{Cache: b.TempDir(), Test: All})
+	d, _, err := Open(shared(b), Options{Cache: indexes, Test: All})
 	if err != nil {
 		b.Fatal(err)
 	}

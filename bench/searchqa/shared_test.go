@@ -11,6 +11,21 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
+// indexes is a cache folder that the tests share: the real corpus is indexed once.
+var indexes string
+
+func TestMain(m *testing.M) {
+	var err error
+	if indexes, err = os.MkdirTemp("", "searchqa-*"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(indexes); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
 // shared is the folder of real questions and passages that lies beside some checkouts.
 func shared(t testing.TB) string {
 	t.Helper()
@@ -25,7 +40,7 @@ func shared(t testing.TB) string {
 // evidence: the figures of shared/data/README.md, which say "about", over train and test.
 func TestEvidence(t *testing.T) {
 	dir := shared(t)
-	index, _, err := openCorpus(dir, t.TempDir())
+	index, _, err := openCorpus(dir, indexes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +92,9 @@ func evidence(t *testing.T, dir string, index *bm25.Index, benchmark string) (on
 			for _, hit := range index.Search(row.Question, 10) {
 				found = append(found, index.Passage(hit.Passage).ID)
 			}
+			if len(row.Metadata.Gold) == 0 {
+				return // about half of bamboogle: nothing in the corpus answers it
+			}
 			n++
 			hits := 0
 			for _, gold := range row.Metadata.Gold {
@@ -87,7 +105,7 @@ func evidence(t *testing.T, dir string, index *bm25.Index, benchmark string) (on
 			if hits > 0 {
 				one++
 			}
-			if hits > 0 && hits == len(row.Metadata.Gold) {
+			if hits == len(row.Metadata.Gold) {
 				all++
 			}
 		})
@@ -100,8 +118,7 @@ func evidence(t *testing.T, dir string, index *bm25.Index, benchmark string) (on
 
 // The real files: every row is good, the splits have their sizes and share nothing.
 func TestRealFolder(t *testing.T) {
-	cache := t.TempDir()
-	d, reports, err := Open(shared(t), Options{Cache: cache})
+	d, reports, err := Open(shared(t), Options{Cache: indexes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +139,7 @@ func TestRealFolder(t *testing.T) {
 			seen[key] = true
 		}
 	}
-	all, again, err := Open(shared(t), Options{Cache: cache, Test: All})
+	all, again, err := Open(shared(t), Options{Cache: indexes, Test: All})
 	if err != nil || len(all.Test) != 1954 || again[len(again)-1].Good != 24787 {
 		t.Errorf("%d test questions, %v, %v", len(all.Test), again, err)
 	}

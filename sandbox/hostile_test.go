@@ -448,3 +448,54 @@ func TestLevel(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseProgram: a program stays while someone holds it, ends its runs well after the
+// last Close, and can't be run again.
+func TestCloseProgram(t *testing.T) {
+	box := open(t, Config{Workers: 1})
+	source := head + `func Run(s *kit.Session) error { return s.Log("held") }`
+	first, second := load(t, box, source), load(t, box, source)
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	waiting, finish, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := second.Run(context.Background(), engine.Start{}, &blocking{waiting, finish})
+		failed <- err
+	}()
+	<-waiting
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	close(finish)
+	if err := <-failed; err != nil {
+		t.Errorf("closed while it ran: %v", err)
+	}
+	if _, err := second.Run(context.Background(), engine.Start{}, &script{}); !errors.Is(err, errClosed) {
+		t.Errorf("run after close: %v", err)
+	}
+	if _, err := run(t, box, source, &script{}); err != nil {
+		t.Errorf("loaded again: %v", err)
+	}
+}
+
+// TestGiantAnswer: an answer that no guest could hold is the host's fault, and an answer
+// that fills the guest's memory the guest's limit; the worker lives.
+func TestGiantAnswer(t *testing.T) {
+	box := open(t, Config{Workers: 1})
+	process := box.workers[0].peek()
+	ask := head + `func Run(s *kit.Session) error {
+	_, err := s.Tool("t", "")
+	return err
+}`
+	for size, want := range map[int]engine.Outcome{70 << 20: engine.Infra, 60 << 20: engine.Invalid} {
+		answer := strings.Repeat("x", size)
+		_, err := run(t, box, ask, &script{tool: func(_, _ string) (string, error) { return answer, nil }})
+		if engine.Classify(err) != want {
+			t.Errorf("%d bytes: %v, want %s", size, err, want)
+		}
+	}
+	if box.workers[0].peek() != process {
+		t.Error("the worker died")
+	}
+}

@@ -11,57 +11,15 @@ import (
 // maxImages is how many images a worker keeps; each takes up to 10 MB.
 const maxImages = 16
 
-// hold makes sure that a program's image is in the worker and stays there until release.
-func (p *process) hold(ctx context.Context, program *program) error {
-	p.mu.Lock()
-	l := p.images[program.image]
-	if l == nil {
-		l = &loading{done: make(chan struct{})}
-		p.images[program.image] = l
-		p.evict()
-		go p.fetch(program, l)
-	}
-	p.clock++
-	l.last = p.clock
-	l.used++
-	p.mu.Unlock()
-	var err error
-	select {
-	case <-l.done:
-		err = l.result
-	case <-ctx.Done():
-		err = program.fault(ctx.Err())
-	}
-	if err != nil {
-		p.release(program)
-	}
-	return err
-}
-
-// release allows the image of a program to be evicted.
-func (p *process) release(program *program) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l := p.images[program.image]; l != nil {
-		l.used--
-	}
-}
-
-// evict drops the image that was not used for longest. The caller holds p.mu.
-func (p *process) evict() {
-	if len(p.images) <= maxImages {
-		return
-	}
-	var victim uint32
-	for number, l := range p.images {
-		if l.used == 0 && l.loaded() && (victim == 0 || l.last < p.images[victim].last) {
-			victim = number
-		}
-	}
-	if victim != 0 {
-		delete(p.images, victim)
-		go p.send(abi.Frame{Kind: abi.FrameDrop, Session: victim})
-	}
+// loading is an image in a worker, or on its way there. Its number is never used again,
+// so an order to drop it can't hit another.
+type loading struct {
+	number uint32
+	done   chan struct{}
+	result error // when done
+	used   int   // runs in progress; the image stays in the worker until it is 0
+	last   int   // process.clock at the last use
+	doomed bool  // drop it then
 }
 
 func (l *loading) loaded() bool {
@@ -73,14 +31,82 @@ func (l *loading) loaded() bool {
 	}
 }
 
-// drop forgets an image at once; runs in progress still end well.
-func (p *process) drop(image uint32) {
+// hold makes sure that a program's image is in the worker and stays there until release.
+func (p *process) hold(ctx context.Context, program *program) (*loading, error) {
+	l := p.use(program)
+	var err error
+	select {
+	case <-l.done:
+		err = l.result
+	case <-ctx.Done():
+		err = program.fault(ctx.Err())
+	}
+	if err != nil {
+		p.release(l)
+		return nil, err
+	}
+	return l, nil
+}
+
+// use counts one more user of a program's image, and has it loaded if it isn't there.
+func (p *process) use(program *program) *loading {
 	p.mu.Lock()
-	_, ok := p.images[image]
-	delete(p.images, image)
+	defer p.mu.Unlock()
+	l := p.images[program.harness.ID]
+	if l == nil {
+		p.lastImage++
+		l = &loading{number: p.lastImage, done: make(chan struct{})}
+		p.images[program.harness.ID] = l
+		p.evict()
+		go p.fetch(program, l)
+	}
+	p.clock++
+	l.last = p.clock
+	l.used++
+	return l
+}
+
+// release ends one use.
+func (p *process) release(l *loading) {
+	p.mu.Lock()
+	l.used--
+	drop := l.doomed && l.used == 0
 	p.mu.Unlock()
-	if ok {
-		p.send(abi.Frame{Kind: abi.FrameDrop, Session: image})
+	if drop {
+		p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
+	}
+}
+
+// evict forgets the image that was not used for longest, if there are too many. The
+// caller holds p.mu.
+func (p *process) evict() {
+	if len(p.images) <= maxImages {
+		return
+	}
+	var victim engine.HarnessID
+	for id, l := range p.images {
+		if l.used == 0 && l.loaded() && (victim == "" || l.last < p.images[victim].last) {
+			victim = id
+		}
+	}
+	if l := p.images[victim]; l != nil {
+		delete(p.images, victim)
+		go p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
+	}
+}
+
+// drop forgets a program's image; it leaves the worker when its last run has ended.
+func (p *process) drop(id engine.HarnessID) {
+	p.mu.Lock()
+	l := p.images[id]
+	delete(p.images, id)
+	now := l != nil && l.used == 0
+	if l != nil {
+		l.doomed = true
+	}
+	p.mu.Unlock()
+	if now {
+		p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
 	}
 }
 
@@ -91,7 +117,7 @@ func (p *process) fetch(program *program, l *loading) {
 	id, frames := p.open()
 	defer p.end(id)
 	p.send(abi.Frame{Kind: abi.FrameLoad, Session: id, Payload: abi.AppendLoadOrder(nil,
-		abi.LoadOrder{Image: program.image, Source: program.harness.Source})})
+		abi.LoadOrder{Image: l.number, Source: program.harness.Source})})
 	f, err := program.next(context.Background(), p, id, frames)
 	if err == nil {
 		err = program.loaded(f.Payload)
@@ -107,8 +133,8 @@ func (p *process) fetch(program *program, l *loading) {
 	l.result = err
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.images[program.image] == l {
-		delete(p.images, program.image)
+	if p.images[program.harness.ID] == l {
+		delete(p.images, program.harness.ID)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 	"github.com/seed-7c27e6b8/whale/sandbox/worker"
 )
@@ -33,23 +34,16 @@ type process struct {
 	writing sync.Mutex
 	frame   []byte // room to encode, guarded by writing
 
-	mu       sync.Mutex
-	sessions map[uint32]chan abi.Frame
-	last     uint32 // session number given out last
-	images   map[uint32]*loading
-	clock    int           // orders the use of images
-	stay     abi.Stay      // seen at the last look
-	since    time.Duration // processor time of the worker when it was first seen
-	blamed   uint32        // the session for which the process was killed
-	failure  error         // why the process is dead
-}
-
-// loading is an image in a worker, or on its way there.
-type loading struct {
-	done   chan struct{}
-	result error // when done
-	used   int   // runs in progress
-	last   int   // process.clock at the last use
+	mu        sync.Mutex
+	sessions  map[uint32]chan abi.Frame
+	last      uint32 // session number given out last
+	images    map[engine.HarnessID]*loading
+	lastImage uint32        // image number given out last
+	clock     int           // orders the use of images
+	stay      abi.Stay      // seen at the last look
+	since     time.Duration // processor time of the worker when it was first seen
+	blamed    uint32        // the session for which the process was killed
+	failure   error         // why the process is dead
 }
 
 // startProcess starts a worker and gives it its setup; it doesn't wait until it is ready.
@@ -72,7 +66,7 @@ func startProcess(config Config) (*process, error) {
 		return nil, err
 	}
 	p := &process{ready: make(chan struct{}), dead: make(chan struct{}),
-		sessions: map[uint32]chan abi.Frame{}, images: map[uint32]*loading{}}
+		sessions: map[uint32]chan abi.Frame{}, images: map[engine.HarnessID]*loading{}}
 	if p.memory, err = unix.Mmap(shared, 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("mmap: %w", err)
 	}

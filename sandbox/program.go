@@ -14,8 +14,8 @@ import (
 type program struct {
 	sandbox *Sandbox
 	harness engine.Harness
-	image   uint32
-	holders int // guarded by sandbox.mu
+	holders int  // guarded by sandbox.mu
+	closed  bool // no holder is left; guarded by sandbox.mu
 }
 
 // interpret is how sources run so far.
@@ -27,10 +27,11 @@ func (p *program) prepare(ctx context.Context) error {
 	if err != nil {
 		return p.fault(err)
 	}
-	if err := process.hold(ctx, p); err != nil {
+	l, err := process.hold(ctx, p)
+	if err != nil {
 		return err
 	}
-	process.release(p)
+	process.release(l)
 	return nil
 }
 
@@ -53,18 +54,22 @@ func (p *program) fault(err error) error {
 // Run implements engine.Program. The host's methods are called on this goroutine.
 func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host) (engine.GuestUse, error) {
 	use := engine.GuestUse{Engine: interpret}
+	if err := p.usable(); err != nil {
+		return use, err
+	}
 	process, err := p.choose().process(ctx)
 	if err != nil {
 		return use, p.fault(err)
 	}
-	if err := process.hold(ctx, p); err != nil {
+	l, err := process.hold(ctx, p)
+	if err != nil {
 		return use, err
 	}
-	defer process.release(p)
+	defer process.release(l)
 	id, frames := process.open()
 	defer process.end(id)
 	process.send(abi.Frame{Kind: abi.FrameRun, Session: id, Payload: abi.AppendRunOrder(nil,
-		abi.RunOrder{Image: p.image, Start: encodeStart(start)})})
+		abi.RunOrder{Image: l.number, Start: encodeStart(start)})})
 	for {
 		f, err := p.next(ctx, process, id, frames)
 		if err != nil {
@@ -75,12 +80,26 @@ func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host)
 			return p.done(f.Payload, use)
 		}
 		answer, err := serve(ctx, f.Payload, host)
+		payload := abi.AppendAnswer(nil, answer)
+		if err == nil && len(payload) > abi.MaxFrame {
+			err = p.fault(fmt.Errorf("answer of %d bytes", len(payload)))
+		}
 		if err != nil {
 			process.send(abi.Frame{Kind: abi.FrameCancel, Session: id})
 			return use, err
 		}
-		process.send(abi.Frame{Kind: abi.FrameAnswer, Session: id, Payload: abi.AppendAnswer(nil, answer)})
+		process.send(abi.Frame{Kind: abi.FrameAnswer, Session: id, Payload: payload})
 	}
+}
+
+// usable fails when the program or its sandbox was closed.
+func (p *program) usable() error {
+	p.sandbox.mu.Lock()
+	defer p.sandbox.mu.Unlock()
+	if p.closed || p.sandbox.closed {
+		return p.fault(errClosed)
+	}
+	return nil
 }
 
 // next waits for the worker's next frame of a session.
@@ -150,10 +169,11 @@ func (p *program) Close() error {
 	if p.holders--; p.holders > 0 {
 		return nil
 	}
+	p.closed = true
 	delete(s.programs, p.harness.ID)
 	for _, w := range s.workers {
 		if process := w.peek(); process != nil {
-			process.drop(p.image)
+			process.drop(p.harness.ID)
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ type Limits struct {
 	Time   time.Duration // processor time in guest code, host calls excluded; default 2 s
 	Grace  time.Duration // until an interrupted guest is killed; default 500 ms
 	Calls  int           // host calls; default 4096
-	Output int64         // bytes sent to the host; default 16 MiB
+	Output int64         // bytes sent to the host; default 16 MiB, at most 32 MiB
 }
 
 func (l *Limits) fill() {
@@ -58,6 +58,7 @@ func (l *Limits) fill() {
 	if l.Output == 0 {
 		l.Output = 16 << 20
 	}
+	l.Output = min(l.Output, abi.MaxFrame/2)
 }
 
 // Sandbox is a set of worker processes. Its methods may be called from many goroutines.
@@ -69,13 +70,12 @@ type Sandbox struct {
 	mu       sync.Mutex
 	closed   bool
 	programs map[engine.HarnessID]*program
-	images   uint32
 }
 
 var _ engine.Sandbox = (*Sandbox)(nil)
 
-// errClosed is the host's own mistake.
-var errClosed = errors.New("sandbox is closed")
+// errClosed: the sandbox or the program is not open any more.
+var errClosed = errors.New("closed")
 
 // Open starts the workers. It returns when the first is ready; compiling the guest for
 // the first time on a machine takes seconds, later starts a fraction of one. It fails
@@ -131,8 +131,7 @@ func (s *Sandbox) hold(h engine.Harness) (*program, error) {
 	}
 	p := s.programs[h.ID]
 	if p == nil {
-		s.images++
-		p = &program{sandbox: s, harness: h, image: s.images}
+		p = &program{sandbox: s, harness: h}
 		s.programs[h.ID] = p
 	}
 	p.holders++

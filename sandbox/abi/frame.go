@@ -16,7 +16,7 @@ const (
 	FrameRun                    // RunOrder; answered by FrameCalls, then one FrameDone
 	FrameAnswer                 // Answer to the session's pending FrameCall
 	FrameCancel                 // empty: end the session's run; FrameDone still comes
-	FrameDrop                   // empty: forget the image whose number is in Session
+	FrameDrop                   // empty: forget the image whose number is in Session; its runs have ended
 )
 
 // Frames from a worker.

@@ -159,9 +159,13 @@ func (s *server) dispatch(f abi.Frame) {
 			close(x.cancel)
 		}
 	case abi.FrameDrop:
-		s.slot.acquire()
-		s.shelf.drop(f.Session)
-		s.slot.release()
+		// Not here: a guest may hold the slot, and the reader must go on to hear that it
+		// is cancelled.
+		go func() {
+			s.slot.acquire()
+			defer s.slot.release()
+			s.shelf.drop(f.Session)
+		}()
 	}
 }
 

@@ -14,11 +14,12 @@ import (
 //go:embed lookup/harness.go lookup/SKILL.md
 //go:embed sums/harness.go sums/SKILL.md
 //go:embed chess/harness.go chess/SKILL.md
+//go:embed math/harness.go math/SKILL.md
 //go:embed searchqa/harness.go searchqa/SKILL.md
 var files embed.FS
 
 // Names are the domains with a seed harness.
-func Names() []string { return []string{"lookup", "sums", "chess", "searchqa"} }
+func Names() []string { return []string{"lookup", "sums", "chess", "math", "searchqa"} }
 
 // Source returns the source of a domain's seed harness.
 func Source(domain string) (string, error) { return read(domain, "harness.go") }

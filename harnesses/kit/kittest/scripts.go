@@ -11,6 +11,8 @@ func Scripts(domain string) []Script {
 		return sumsScripts()
 	case "chess":
 		return chessScripts()
+	case "math":
+		return mathScripts()
 	case "searchqa":
 		return searchqaScripts()
 	}

@@ -1,0 +1,402 @@
+package answer
+
+import (
+	"math/big"
+	"strings"
+)
+
+// comparison counts the work of comparing two answers.
+type comparison struct{ work int }
+
+// equal compares an answer with a reference.
+func (c *comparison) equal(a, r *node) (bool, error) {
+	if r.op != opRelation {
+		a = c.value(a)
+	} else if a.op != opRelation {
+		if named, ok := c.named(r); ok {
+			r = named
+		}
+	}
+	if a.op == opRelation && r.op == opRelation {
+		same, err := c.relations(a, r)
+		if same || err != nil {
+			return same, err
+		}
+		a, r = c.value(a), c.value(r) // 1 < x < 2 and x \in (1,2)
+		if a.op == opRelation || r.op == opRelation {
+			return false, nil
+		}
+	}
+	return c.kinds(a, r)
+}
+
+// kinds compares by what the two are.
+func (c *comparison) kinds(a, r *node) (bool, error) {
+	if regions(a) || regions(r) {
+		return c.regionsEqual(a, r)
+	}
+	list := func(n *node) bool { s := n.shape(); return s == opList || s == opSet }
+	either := hasEither(a) || hasEither(r)
+	switch {
+	case infinite(a) != 0 || infinite(r) != 0:
+		return infinite(a) == infinite(r), nil
+	case list(a) || list(r) || either:
+		return c.lists(a, r)
+	case a.op == opRatio || r.op == opRatio:
+		return c.ratios(a, r)
+	case a.op == opMatrix && r.op == opMatrix:
+		return c.matrices(a, r)
+	case a.expression() && r.expression():
+		return c.quantities(a, r)
+	case a.op == opMeasured || r.op == opMeasured: // a unit around something else
+		return c.kinds(bare(a), bare(r))
+	}
+	return false, nil
+}
+
+// infinite is the sign of an infinity, 0 for anything else.
+func infinite(n *node) int {
+	switch n.op {
+	case opInfinity:
+		return 1
+	case opNegate:
+		return -infinite(n.args[0])
+	case opMeasured:
+		return infinite(n.args[0])
+	}
+	return 0
+}
+
+// value strips what an answer says beside its value: `x = 5`, `x \in S`, `2 + 3 = 5`,
+// `x > 2` as the interval it means.
+func (c *comparison) value(n *node) *node {
+	if n.op != opRelation {
+		return n
+	}
+	if named, ok := c.named(n); ok {
+		return named
+	}
+	last := n.args[len(n.args)-1]
+	if allRelations(n, "=") && last.constant() { // chains: every constant in them has to agree
+		for _, side := range n.args[:len(n.args)-1] {
+			if !side.constant() {
+				continue
+			}
+			if same, err := c.kinds(side, last); err != nil || !same {
+				return n
+			}
+		}
+		return last
+	}
+	if interval := region(n); interval != nil {
+		return interval
+	}
+	return n
+}
+
+// named is the right side of `x = ...`, `f(x) = ...` and `x \in ...`.
+func (c *comparison) named(n *node) (*node, bool) {
+	if len(n.args) != 2 {
+		return nil, false
+	}
+	left, right := n.args[0], n.args[1]
+	if n.relations[0] == "∈" {
+		return right, left.op == opSymbol
+	}
+	function := left.op == opMultiply && left.args[0].op == opSymbol && (left.args[1].op == opSymbol || left.args[1].op == opBracket)
+	if n.relations[0] != "=" || left.op != opSymbol && !function {
+		return nil, false
+	}
+	return right, true
+}
+
+func allRelations(n *node, sign string) bool {
+	for _, r := range n.relations {
+		if r != sign {
+			return false
+		}
+	}
+	return true
+}
+
+// relations compares equations up to a constant factor and inequalities up to a positive
+// one.
+func (c *comparison) relations(a, r *node) (bool, error) {
+	if len(a.args) != 2 || len(r.args) != 2 {
+		return c.chains(a, r)
+	}
+	first, second := a.relations[0], r.relations[0]
+	left, right := difference(a), difference(r)
+	for _, flip := range []struct {
+		sign *string
+		side *node
+	}{{&first, left}, {&second, right}} {
+		if *flip.sign == ">" || *flip.sign == "≥" {
+			*flip.sign = map[string]string{">": "<", "≥": "≤"}[*flip.sign]
+			flip.side.args[0], flip.side.args[1] = apply(opNegate, flip.side.args[0]), apply(opNegate, flip.side.args[1])
+		}
+	}
+	if first != second {
+		return false, nil
+	}
+	if first == "∈" {
+		same, err := c.kinds(a.args[0], r.args[0])
+		if err != nil || !same {
+			return same, err
+		}
+		return c.kinds(a.args[1], r.args[1])
+	}
+	if !expressions(a) || !expressions(r) {
+		same, err := c.kinds(a.args[0], r.args[0])
+		if err != nil || !same {
+			return same, err
+		}
+		return c.kinds(a.args[1], r.args[1])
+	}
+	return c.proportional(left, right, first == "<" || first == "≤")
+}
+
+func expressions(n *node) bool {
+	for _, a := range n.args {
+		if !a.expression() || hasEither(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// difference is left minus right of a relation.
+func difference(n *node) *node {
+	return apply(opAdd, n.args[0], apply(opNegate, n.args[1]))
+}
+
+// chains compares longer relations side by side, in either direction.
+func (c *comparison) chains(a, r *node) (bool, error) {
+	if len(a.args) != len(r.args) {
+		return false, nil
+	}
+	mirror := map[string]string{"<": ">", ">": "<", "≤": "≥", "≥": "≤"}
+	for _, back := range []bool{false, true} {
+		equal := true
+		for i := range a.args {
+			j := i
+			if back {
+				j = len(a.args) - 1 - i
+			}
+			same, err := c.kinds(a.args[i], r.args[j])
+			if err != nil {
+				return false, err
+			}
+			equal = equal && same
+		}
+		for i := range a.relations {
+			if !back {
+				equal = equal && a.relations[i] == r.relations[i]
+				continue
+			}
+			sign := r.relations[len(a.relations)-1-i]
+			if m := mirror[sign]; m != "" {
+				sign = m
+			}
+			equal = equal && a.relations[i] == sign
+		}
+		if equal {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// proportional tells whether two expressions have a constant quotient at all points, the
+// same sign of it when it matters.
+func (c *comparison) proportional(a, b *node, oriented bool) (bool, error) {
+	var factor *number
+	agreed := 0
+	var last error
+	for point := range points {
+		x, first := c.at(a, point)
+		y, second := c.at(b, point)
+		if first != nil || second != nil {
+			if last = first; last == nil {
+				last = second
+			}
+			continue
+		}
+		if x.isZero() || y.isZero() {
+			if x.isZero() != y.isZero() {
+				return false, nil
+			}
+			continue
+		}
+		q, err := divide(x, y)
+		if err != nil {
+			return false, err
+		}
+		if factor == nil {
+			factor = &q
+		}
+		if !same(*factor, q) {
+			return false, nil
+		}
+		agreed++
+	}
+	if agreed < 3 {
+		if last != nil {
+			return false, last
+		}
+		return agreed > 0 || a.constant() && b.constant(), nil
+	}
+	return !oriented || factor.isReal() && factor.sign() > 0, nil
+}
+
+// matrices compares cell by cell.
+func (c *comparison) matrices(a, r *node) (bool, error) {
+	if len(a.args) != len(r.args) {
+		return false, nil
+	}
+	for i := range a.args {
+		if same, err := c.inOrder(a.args[i].args, r.args[i].args); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// inOrder compares two sequences.
+func (c *comparison) inOrder(a, r []*node) (bool, error) {
+	if len(a) != len(r) {
+		return false, nil
+	}
+	for i := range a {
+		if same, err := c.equal(a[i], r[i]); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// ratios compares a:b:c up to a common factor, and a:b with a fraction. Times of day are
+// compared as they are written.
+func (c *comparison) ratios(a, r *node) (bool, error) {
+	first, second := bare(a), bare(r)
+	if first.op == opRatio && second.op == opRatio {
+		if !c.unitsAgree(a, r) {
+			return false, nil
+		}
+		if first.name != "" || second.name != "" {
+			return c.inOrder(first.args, second.args)
+		}
+		if len(first.args) != len(second.args) {
+			return false, nil
+		}
+		for i := range first.args[1:] {
+			x := apply(opMultiply, first.args[0], second.args[i+1])
+			y := apply(opMultiply, second.args[0], first.args[i+1])
+			if same, err := c.values(x, y); err != nil || !same {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	fraction := func(n *node) *node {
+		if n.op == opRatio && len(n.args) == 2 && n.name == "" {
+			return apply(opDivide, n.args[0], n.args[1])
+		}
+		return n
+	}
+	first, second = fraction(first), fraction(second)
+	if !first.expression() || !second.expression() {
+		return false, nil
+	}
+	return c.values(first, second)
+}
+
+// unitsAgree tells whether two answers can mean the same unit.
+func (c *comparison) unitsAgree(a, r *node) bool {
+	x, y := measure(a), measure(r)
+	return x.dimension == "" || y.dimension == "" || x.dimension == y.dimension
+}
+
+var degreeSize = big.NewRat(1, 1)
+
+// measure is the unit of an answer.
+func measure(n *node) unit {
+	switch n.op {
+	case opMeasured:
+		return unitOf(n.name)
+	case opPercent:
+		return unit{"percent", big.NewRat(1, 100)}
+	case opDegree:
+		return unit{"angle", degreeSize}
+	case opNegate:
+		return measure(n.args[0])
+	}
+	return unit{}
+}
+
+// withoutUnit is the number as it is written before its unit.
+func withoutUnit(n *node) *node {
+	switch n.op {
+	case opMeasured, opPercent, opDegree:
+		return n.args[0]
+	case opNegate:
+		if inner := withoutUnit(n.args[0]); inner != n.args[0] {
+			return apply(opNegate, inner)
+		}
+	}
+	return n
+}
+
+// quantities compares numbers and formulas with their units: known units of one kind are
+// converted, of two kinds are different, nouns are passed over.
+func (c *comparison) quantities(a, r *node) (bool, error) {
+	x, y := measure(a), measure(r)
+	plainA, plainR := withoutUnit(a), withoutUnit(r)
+	switch {
+	case x.dimension != "" && y.dimension != "":
+		if x.dimension != y.dimension {
+			return false, nil
+		}
+		scaled := func(n *node, u unit) *node { return apply(opMultiply, n, &node{op: opNumber, rat: u.size}) }
+		return c.values(scaled(plainA, x), scaled(plainR, y))
+	case x.dimension == "percent" || y.dimension == "percent":
+		return c.percents(a, r, plainA, plainR)
+	case x.dimension == "angle" || y.dimension == "angle":
+		if same, err := c.numbers(plainA, plainR); same || err != nil {
+			return same, err
+		}
+		return c.values(a, r) // as radians
+	}
+	return c.numbers(plainA, plainR)
+}
+
+// percents compares when one side has a percent sign: the question may have asked for
+// percent, so 50 and 0.5 both stand for 50 %. Below one percent only the value counts.
+func (c *comparison) percents(a, r, plainA, plainR *node) (bool, error) {
+	value := func(n, plain *node) *node {
+		if measure(n).dimension == "percent" {
+			return apply(opPercent, plain)
+		}
+		return plain
+	}
+	same, err := c.values(value(a, plainA), value(r, plainR))
+	if same || err != nil {
+		return same, err
+	}
+	if v, err := c.at(plainA, 0); err != nil || v.rat != nil && new(big.Rat).Abs(v.rat).Cmp(one) < 0 {
+		return false, err
+	}
+	return c.values(plainA, plainR)
+}
+
+// numbers compares two values; a base written as an index has to agree, and `5 m` in
+// plain letters is five.
+func (c *comparison) numbers(a, r *node) (bool, error) {
+	if a.op == opNumber && r.op == opNumber && a.name != "" && r.name != "" && a.name != r.name {
+		return false, nil
+	}
+	if r.constant() && !a.constant() && a.op == opMultiply && a.args[1].op == opSymbol && strings.Contains("m g s h L l", a.args[1].name) {
+		a = a.args[0]
+	}
+	return c.values(a, r)
+}

@@ -151,6 +151,40 @@ func TestFork(t *testing.T) {
 	}
 }
 
+// TestLayer: an image of a fork keeps what was written and, in the same places, the rest of
+// the first image; also when the memory has grown, and when the fork of a fork is frozen.
+func TestLayer(t *testing.T) {
+	m := machine(t, Config{MaxMemory: 8 << 16})
+	i := fork(t, m, m.Base())
+	call(t, i, "bump")
+	call(t, i, "grow")
+	last, _ := i.Bytes(3<<16-4, 4)
+	copy(last, "last")
+	for range 2 {
+		image, err := i.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := image.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		next := fork(t, m, image)
+		if !bytes.Equal(next.memory.region[:next.Size()], i.memory.region[:i.Size()]) || next.Size() != 3<<16 {
+			t.Errorf("a fork of %d bytes differs", next.Size())
+		}
+		before := append([]byte(nil), next.memory.region[:next.Size()]...)
+		call(t, next, "bump")
+		last, _ := next.Bytes(3<<16-4, 4)
+		copy(last, "over")
+		if _, ok, err := next.Reset(); !ok || err != nil || !bytes.Equal(before, next.memory.region[:next.Size()]) {
+			t.Errorf("reset of a layer: %v, %v", ok, err)
+		}
+		i = next
+	}
+}
+
 // TestFindDirty: all ways to find written pages lead to the same memory, and copy as much
 // as they must.
 func TestFindDirty(t *testing.T) {

@@ -103,9 +103,10 @@ func (i *Instance) Size() int { return i.memory.size }
 // Refused is the size in bytes of the memory that the guest was last refused.
 func (i *Instance) Refused() int { return i.memory.refused }
 
-// Snapshot makes an image of a guest that is not in a call.
+// Snapshot makes an image of a guest that is not in a call. It must be closed before the
+// machine is.
 func (i *Instance) Snapshot() (*Image, error) {
-	image, err := newImage(i.memory.region[:i.memory.size], i.machine.config.Copying)
+	image, err := i.freeze()
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +115,20 @@ func (i *Instance) Snapshot() (*Image, error) {
 	}
 	image.world = i.world
 	return image, nil
+}
+
+// freeze copies the memory, or only what was written since the machine's first image.
+func (i *Instance) freeze() (*Image, error) {
+	content, find := i.memory.region[:i.memory.size], i.machine.dirty
+	if find == nil || i.image == nil || i.image != i.machine.base || i.image.fd < 0 {
+		return newImage(content, i.machine.config.Copying)
+	}
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(content)))
+	written, err := find.in(base, base+uintptr(i.image.Size()))
+	if err != nil {
+		return nil, err
+	}
+	return newLayer(content, i.image, written)
 }
 
 // Reset puts the instance back to its image and says how many pages were written since.

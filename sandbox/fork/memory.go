@@ -12,34 +12,111 @@ const pageSize = 4096 // checked against the kernel's in OpenMachine
 
 // Image is a guest at rest: the content of its memory, its globals and the state of its
 // world. Any number of instances start from it; it never changes.
+//
+// The memory of an image is a list of pieces, each a part of a memfd. The first image
+// has one; later ones are the first one's piece with some of their own laid over it, so
+// that a loaded source costs what it wrote and not a whole guest.
 type Image struct {
-	fd       int    // memfd with the memory, or -1: instances then copy
-	pristine []byte // the same bytes, read-only
+	fd       int     // memfd with the image's own pieces, or -1: instances copy pristine
+	pieces   []piece // in the order in which they are mapped
+	pristine []byte  // the whole memory, read-only
 	globals  []uint64
 	world    world
+}
+
+// piece is a part of a memory, in bytes, and where in a memfd it is kept. The memfd may
+// be another image's, which then must last longer.
+type piece struct {
+	start, end int
+	fd         int
+	offset     int64
 }
 
 // Size is the memory of an instance at its start, in bytes.
 func (i *Image) Size() int { return len(i.pristine) }
 
-// newImage freezes a memory. Only the pages that are not zero are written, so a memfd
+// newImage freezes a whole memory. Only pages that are not zero are written, so the memfd
 // takes no more space than the guest has touched.
 func newImage(content []byte, copying bool) (*Image, error) {
 	if copying {
 		return &Image{fd: -1, pristine: append([]byte(nil), content...)}, nil
 	}
+	i, err := emptyImage()
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(i.fd, content); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	i.pieces = []piece{{end: len(content), fd: i.fd}}
+	return i.finish(len(content))
+}
+
+// newLayer freezes a memory that began as another image, of which it keeps what was not
+// written. Written pages less than mergeGap apart become one piece: every piece costs a
+// mapping per instance.
+func newLayer(content []byte, under *Image, written []pageRange) (*Image, error) {
+	const mergeGap = 32 * pageSize
+	i, err := emptyImage()
+	if err != nil {
+		return nil, err
+	}
+	i.pieces = append(i.pieces, under.pieces...)
+	base, at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(content)))), int64(0)
+	first := len(i.pieces)
+	for _, w := range written {
+		p := piece{start: int(w.start - base), end: int(w.end - base), fd: i.fd}
+		if last := len(i.pieces) - 1; last >= first && p.start-i.pieces[last].end < mergeGap {
+			i.pieces[last].end = p.end
+		} else {
+			i.pieces = append(i.pieces, p)
+		}
+	}
+	if under.Size() < len(content) {
+		i.pieces = append(i.pieces, piece{start: under.Size(), end: len(content), fd: i.fd})
+	}
+	for n := first; n < len(i.pieces); n++ {
+		p := &i.pieces[n]
+		p.offset = at
+		if err := writeAll(i.fd, content[p.start:p.end], at); err != nil {
+			return nil, errors.Join(err, i.Close())
+		}
+		at += int64(p.end - p.start)
+	}
+	return i.finish(len(content))
+}
+
+func emptyImage() (*Image, error) {
 	fd, err := unix.MemfdCreate("whale-image", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
-	if err := fill(fd, content); err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
-	}
-	pristine, err := unix.Mmap(fd, 0, len(content), unix.PROT_READ, unix.MAP_SHARED)
+	return &Image{fd: fd}, nil
+}
+
+// finish maps the image's own view of its pieces.
+func (i *Image) finish(size int) (*Image, error) {
+	view, err := unix.Mmap(-1, 0, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mmap image: %w", err), unix.Close(fd))
+		return nil, errors.Join(fmt.Errorf("mmap image: %w", err), i.Close())
 	}
-	return &Image{fd: fd, pristine: pristine}, nil
+	i.pristine = view
+	if err := i.mapTo(view, unix.PROT_READ, unix.MAP_SHARED); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// mapTo maps the pieces over a region.
+func (i *Image) mapTo(region []byte, access, sharing int) error {
+	for _, p := range i.pieces {
+		_, err := unix.MmapPtr(p.fd, p.offset, unsafe.Pointer(&region[p.start]), uintptr(p.end-p.start),
+			access, sharing|unix.MAP_FIXED|unix.MAP_NORESERVE)
+		if err != nil {
+			return fmt.Errorf("map image: %w", err)
+		}
+	}
+	return nil
 }
 
 func fill(fd int, content []byte) error {
@@ -51,14 +128,21 @@ func fill(fd int, content []byte) error {
 		for end < len(content) && !zero(content[end:end+pageSize]) {
 			end += pageSize
 		}
-		for start := at; start < end; {
-			n, err := unix.Pwrite(fd, content[start:end], int64(start))
-			if err != nil {
-				return fmt.Errorf("write image: %w", err)
-			}
-			start += n
+		if err := writeAll(fd, content[at:end], int64(at)); err != nil {
+			return err
 		}
 		at = end + pageSize
+	}
+	return nil
+}
+
+func writeAll(fd int, content []byte, offset int64) error {
+	for len(content) > 0 {
+		n, err := unix.Pwrite(fd, content, offset)
+		if err != nil {
+			return fmt.Errorf("write image: %w", err)
+		}
+		content, offset = content[n:], offset+int64(n)
 	}
 	return nil
 }
@@ -80,7 +164,11 @@ func (i *Image) Close() error {
 		i.pristine = nil
 		return nil
 	}
-	return errors.Join(unix.Munmap(i.pristine), unix.Close(i.fd))
+	err := unix.Close(i.fd)
+	if i.pristine != nil {
+		err = errors.Join(err, unix.Munmap(i.pristine))
+	}
+	return err
 }
 
 // memory is the linear memory of one instance: max bytes of address space, of which the
@@ -109,10 +197,8 @@ func reserve(max int, image *Image) (*memory, error) {
 		copy(m.region, image.pristine)
 		return m, nil
 	}
-	_, err = unix.MmapPtr(image.fd, 0, unsafe.Pointer(unsafe.SliceData(region)), uintptr(image.Size()),
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED|unix.MAP_NORESERVE)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("map image: %w", err), unix.Munmap(region))
+	if err := image.mapTo(region, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE); err != nil {
+		return nil, errors.Join(err, unix.Munmap(region))
 	}
 	m.size = image.Size()
 	return m, nil

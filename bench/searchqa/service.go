@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -133,7 +134,7 @@ func (s *service) try(ctx context.Context, body []byte, out any) (final bool, er
 		return false, err
 	case reply.StatusCode != http.StatusOK:
 		final = reply.StatusCode < 500 && reply.StatusCode != http.StatusRequestTimeout && reply.StatusCode != http.StatusTooManyRequests
-		return final, fmt.Errorf("status %d: %s", reply.StatusCode, clip(string(bytes.TrimSpace(text)), 120))
+		return final, fmt.Errorf("status %d: %s", reply.StatusCode, clip(strings.Join(strings.Fields(string(text)), " "), 120))
 	case len(text) > maxReply:
 		return true, fmt.Errorf("a reply of more than %d bytes", maxReply)
 	}

@@ -53,6 +53,8 @@ type header struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+func checksum(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
+
 // encode writes the header in front of a body.
 func (h header) encode() []byte {
 	b := append([]byte(magic), h.key[:]...)
@@ -111,7 +113,7 @@ func (x *Index) check() error {
 		return fmt.Errorf("%d bytes of %d", len(body), last)
 	case n > math.MaxUint32 || n > last || t > last: // so that the products below don't overflow
 		return errors.New("more entries than bytes")
-	case crc32.Checksum(body, castagnoli) != x.header.sum:
+	case checksum(body) != x.header.sum:
 		return errors.New("wrong checksum")
 	}
 	for _, pair := range [][3]uint64{{textEnds, textSection, n}, {idEnds, idSection, n}, {termEnds, termSection, t}, {postingEnds, postingSection, t}} {

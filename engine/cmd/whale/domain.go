@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-7c27e6b8/whale/bench/chess"
 	"github.com/seed-7c27e6b8/whale/bench/lookup"
+	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 	"github.com/seed-7c27e6b8/whale/bench/sums"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -32,8 +33,10 @@ func openDomain(name, data string, seed uint64) (*engine.Domain, error) {
 			fmt.Fprintln(os.Stderr, r)
 		}
 		return domain, err
+	case searchqa.Name:
+		return openSearchQA(data)
 	}
-	return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess"))}
+	return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, searchqa"))}
 }
 
 // openHarness reads a candidate from a file or a folder with harness.go; an empty path

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 )
 
-// maxImages is how many images a worker keeps; each takes up to 10 MB.
+// maxImages is how many images a worker keeps; each takes about 2 MB.
 const maxImages = 16
 
 // loading is an image in a worker, or on its way there. Its number is never used again,

@@ -149,7 +149,9 @@ func dataFiles(dir string) ([]string, error) {
 }
 
 // setName is a file name without its endings.
-func setName(file string) string { return strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".jsonl") }
+func setName(file string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".jsonl")
+}
 
 func openFile(path string) (train []*problem, tests [][]*problem, reports []Report, err error) {
 	name := filepath.Base(path)

@@ -47,7 +47,7 @@ func Judge(message, reference string) (engine.VerdictKind, string) {
 	if err != nil {
 		return engine.Unparsed, ""
 	}
-	last := boxes[len(boxes)-1]
+	last := Form(boxes[len(boxes)-1])
 	if len(boxes) > maxBoxes {
 		return engine.Different, last
 	}
@@ -94,6 +94,22 @@ func Compare(text, reference string) engine.VerdictKind {
 		return engine.Equal
 	}
 	return engine.Different
+}
+
+// Form is one spelling for answers that are the same number, so that votes over many
+// replies count them together. Others are only freed of spaces.
+func Form(text string) string {
+	n, _, err := parse(text, true)
+	if err == nil && n.op != opText && n.constant() && n.expression() && measure(n).dimension == "" {
+		c := &comparison{}
+		if v, err := c.at(n, 0); err == nil && v.rat != nil && v.rat.Num().BitLen()+v.rat.Denom().BitLen() < 1024 {
+			return v.rat.RatString()
+		}
+	}
+	if len(text) > maxBytes {
+		return text
+	}
+	return squash(text)
 }
 
 // sameText is the verdict on an answer too long to be parsed.

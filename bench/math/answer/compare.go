@@ -22,16 +22,20 @@ func (c *comparison) equal(a, r *node) (bool, error) {
 		if same || err != nil {
 			return same, err
 		}
-		a, r = c.value(a), c.value(r) // 1 < x < 2 and x \in (1,2)
-		if a.op == opRelation || r.op == opRelation {
+		first, second := c.span(a), c.span(r)
+		if first == a && second == r {
 			return false, nil
 		}
+		return c.equal(first, second)
 	}
 	return c.kinds(a, r)
 }
 
 // kinds compares by what the two are.
 func (c *comparison) kinds(a, r *node) (bool, error) {
+	if c.work++; c.work > maxWork {
+		return false, ErrLarge
+	}
 	if regions(a) || regions(r) {
 		return c.regionsEqual(a, r)
 	}
@@ -42,7 +46,7 @@ func (c *comparison) kinds(a, r *node) (bool, error) {
 		return infinite(a) == infinite(r), nil
 	case list(a) || list(r) || either:
 		return c.lists(a, r)
-	case a.op == opRatio || r.op == opRatio:
+	case a.shape() == opRatio || r.shape() == opRatio:
 		return c.ratios(a, r)
 	case a.op == opMatrix && r.op == opMatrix:
 		return c.matrices(a, r)
@@ -76,17 +80,38 @@ func (c *comparison) value(n *node) *node {
 	if named, ok := c.named(n); ok {
 		return named
 	}
-	last := n.args[len(n.args)-1]
-	if allRelations(n, "=") && last.constant() { // chains: every constant in them has to agree
-		for _, side := range n.args[:len(n.args)-1] {
-			if !side.constant() {
-				continue
-			}
-			if same, err := c.kinds(side, last); err != nil || !same {
-				return n
-			}
-		}
+	if last := c.chain(n); last != n {
 		return last
+	}
+	return c.span(n)
+}
+
+// chain is the last part of `a = b = c` when that is a constant with which every constant
+// before it agrees, otherwise the chain.
+func (c *comparison) chain(n *node) *node {
+	last := n.args[len(n.args)-1]
+	if !allRelations(n, "=") || !last.constant() {
+		return n
+	}
+	for _, side := range n.args[:len(n.args)-1] {
+		if !side.constant() {
+			continue
+		}
+		if same, err := c.kinds(side, last); err != nil || !same {
+			return n
+		}
+	}
+	return last
+}
+
+// span is what a relation alone says: the value of a chain of constants, the interval of
+// an inequality, the set of `x \in S`. Others stay as they are.
+func (c *comparison) span(n *node) *node {
+	if len(n.args) == 2 && n.relations[0] == "∈" && n.args[0].op == opSymbol {
+		return n.args[1]
+	}
+	if n.constant() {
+		return c.chain(n)
 	}
 	if interval := region(n); interval != nil {
 		return interval
@@ -100,9 +125,6 @@ func (c *comparison) named(n *node) (*node, bool) {
 		return nil, false
 	}
 	left, right := n.args[0], n.args[1]
-	if n.relations[0] == "∈" {
-		return right, left.op == opSymbol
-	}
 	function := left.op == opMultiply && left.args[0].op == opSymbol && (left.args[1].op == opSymbol || left.args[1].op == opBracket)
 	if n.relations[0] != "=" || left.op != opSymbol && !function {
 		return nil, false

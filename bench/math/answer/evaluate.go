@@ -78,7 +78,14 @@ func (c *comparison) evaluate(n *node, point int) (number, error) {
 		return multiply(values[0], realNumber(newFloat().Quo(constantPi(), newFloat().SetInt64(180))))
 	}
 	c.work += 100
+	if n.name == "binom" && values[1].rat != nil && values[1].rat.IsInt() && values[1].rat.Num().IsInt64() {
+		c.work += 4 * int(min(abs(values[1].rat.Num().Int64()), maxFactorial))
+	}
 	return callFunction(n.name, values)
+}
+
+func abs(n int64) int64 {
+	return max(n, -n, 0) // the smallest one has no positive partner
 }
 
 // power takes e^x through the series, so that e^{i\pi} has a value.

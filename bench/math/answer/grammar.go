@@ -79,7 +79,7 @@ func (p *parser) startsFactor() bool {
 		return true
 	case aNumber: // x 2 is no product unless something closes before
 		before := p.tokens[p.at-1]
-		return before.kind == aSign && (before.text == ")" || before.text == "}" || before.text == "]")
+		return before.kind == aSign && (before.text == "!" || before.text == ")" || before.text == "}" || before.text == "]")
 	case aSign:
 		switch t.text {
 		case "(", "[", "{", "⌊", "⌈":

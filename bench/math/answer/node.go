@@ -74,8 +74,10 @@ func (n *node) constant() bool {
 // expression tells whether a node has a single value.
 func (n *node) expression() bool {
 	switch n.op {
-	case opNumber, opSymbol, opAdd, opMultiply, opDivide, opPower, opNegate, opCall, opFactorial, opPercent, opDegree, opMeasured:
+	case opNumber, opSymbol, opAdd, opMultiply, opDivide, opPower, opNegate, opCall, opFactorial, opPercent, opDegree:
 		return true
+	case opMeasured:
+		return n.args[0].expression()
 	}
 	return false
 }

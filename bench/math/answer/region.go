@@ -73,7 +73,18 @@ func (c *comparison) regionsEqual(a, r *node) (bool, error) {
 	if first.op == opBracket && second.op == opBracket {
 		return c.brackets(first, second)
 	}
-	return c.unordered(pieces(first), pieces(second))
+	return c.unordered(pieces(first), pieces(second), c.pieces)
+}
+
+// pieces compares two parts of unions.
+func (c *comparison) pieces(a, r *node) (bool, error) {
+	switch {
+	case a.op == opBracket && r.op == opBracket:
+		return c.brackets(a, r)
+	case regions(a) || regions(r):
+		return false, nil
+	}
+	return c.kinds(a, r)
 }
 
 // brackets compares in order. Two entries may be an interval, so their brackets have to be
@@ -108,7 +119,7 @@ func (c *comparison) lists(a, r *node) (bool, error) {
 			return false, err
 		}
 	}
-	return c.unordered(left, right)
+	return c.unordered(left, right, c.equal)
 }
 
 // spread are the elements of a list with ± written out.
@@ -192,7 +203,7 @@ func (c *comparison) distinct(list []*node) ([]*node, error) {
 }
 
 // unordered pairs elements off. Equality is transitive, so the first partner will do.
-func (c *comparison) unordered(a, r []*node) (bool, error) {
+func (c *comparison) unordered(a, r []*node, equal func(a, r *node) (bool, error)) (bool, error) {
 	if len(a) != len(r) {
 		return false, nil
 	}
@@ -203,7 +214,7 @@ func (c *comparison) unordered(a, r []*node) (bool, error) {
 			if used[i] {
 				continue
 			}
-			same, err := c.equal(n, m)
+			same, err := equal(n, m)
 			if err != nil {
 				return false, err
 			}

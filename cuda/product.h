@@ -5,15 +5,17 @@
  *     few rows    yᵀ [N, T] = w  [N, M]   xᵀ [M, T]     x is packed across, w read in place
  *     backward x  dx [T, M] = dy [T, N]   w  [N, M]     w is packed along
  *     backward w  dw [N, M] = dyᵀ [N, T]  x  [T, M]     x is packed along
+ * A forward product may find w packed already.
  * A piece of the job is a block of rows and columns of C and walks the whole sum, so the
  * number of threads can't show in the bits. */
 
 typedef struct {
-    int rows, cols, K, load;
+    int rows, cols, K, load, bf16;
     const float *a;
     size_t ar, ak;   /* a[r][k] = a[r*ar + k*ak] */
     const float *b;
     size_t bk, bc;   /* b[k][c] = b[k*bk + c*bc]; one of the two is 1 */
+    const float *packed; /* NULL, or B in panels of 16 columns, the whole sum in each */
     float *c;
     size_t cr, cc;   /* c[r][c] = c[r*cr + c*cc]; one of the two is 1 */
     int row_block, col_block, k_block, row_blocks;
@@ -77,6 +79,11 @@ static void tile_turned(const product *p, tile t, float *buf, int r0, int rows, 
     }
 }
 
+#ifdef HAS_BF16 /* product16.h */
+static whale_piece product_piece16;
+static void pack_across16(float *dst, const float *src, size_t ld, int cols, int K);
+#endif
+
 static void product_piece(const void *job, int piece, int thread) {
     const product *p = job;
     float *panel = scratch_of(p->dev, thread);
@@ -87,10 +94,11 @@ static void product_piece(const void *job, int piece, int thread) {
     int height = tile_height(r1 - r0, p->cc == 1 && cols > 16 ? tall : tall1);
     for (int k = 0; k < p->K; k += p->k_block) {
         int K = MIN(p->k_block, p->K - k);
-        pack_b(panel, p, c0, cols, k, K);
+        tile t = {.b = panel, .bk = 16, .bv = (size_t)K * 16, .K = K, .load = k > 0 || p->load, .cols = cols};
+        if (p->packed) t.b = p->packed + (size_t)c0 * p->K + (size_t)k * 16, t.bv = (size_t)p->K * 16;
+        else pack_b(panel, p, c0, cols, k, K);
         for (int r = r0; r < r1; r += height) {
             int rows = MIN(height, r1 - r);
-            tile t = {.b = panel, .bk = 16, .bv = (size_t)K * 16, .K = K, .load = k > 0 || p->load, .cols = cols};
             place_a(&t, abuf, p, r, rows, k, K);
             if (p->cc == 1) {
                 t.c = p->c + (size_t)r * p->cr + c0, t.cr = p->cr;
@@ -105,9 +113,13 @@ static void product_piece(const void *job, int piece, int thread) {
 /* Cuts C into pieces: large enough to pay for packing, enough of them to balance the threads. */
 static whale_status product_run(whale_device *dev, product *p) {
     double work = (double)p->rows * p->cols * p->K;
-    if (p->rows == 0) return WHALE_OK;
+    if (p->rows == 0 || p->cols == 0) return WHALE_OK;
     p->dev = dev;
-    p->k_block = MIN(p->K, pack_k);
+    whale_piece *f = product_piece;
+#ifdef HAS_BF16
+    if (p->bf16) f = product_piece16;
+#endif
+    p->k_block = MIN(p->K, p->bf16 ? 2 * pack_k : pack_k);
     p->col_block = MIN(pack_cols, (p->cols + 15) / 16 * 16);
     p->row_block = MIN(p->rows, 24 * tall);
     int want = dev->threads > 1 && work > worth_waking ? 4 * dev->threads : 1;
@@ -117,7 +129,7 @@ static whale_status product_run(whale_device *dev, product *p) {
         int n = cb * p->row_blocks;
         if (n >= want || (p->row_block <= 4 * tall && p->col_block <= 32)) {
             whale_status st = whale_scratch(dev, product_scratch(p) * sizeof(float));
-            if (st == WHALE_OK) run_pieces(dev, product_piece, p, n, work);
+            if (st == WHALE_OK) run_pieces(dev, f, p, n, work);
             return st;
         }
         if (p->row_block > 6 * tall || p->col_block <= 32) p->row_block = tile_height(p->row_block, p->row_block / 2 + 1);
@@ -133,8 +145,8 @@ INLINE int better_turned(int T, int N) { return N >= 16 && round16(T) * 9 < (T +
 static whale_status matmul_forward(whale_device *dev, const whale_matmul *a) {
     product p = {.rows = a->T, .cols = a->N, .K = a->M, .load = a->accumulate,
                  .a = a->x, .ar = (size_t)a->ldx, .ak = 1, .b = a->w, .bk = 1, .bc = (size_t)a->M,
-                 .c = a->y, .cr = (size_t)a->ldy, .cc = 1};
-    if (better_turned(a->T, a->N))
+                 .c = a->y, .cr = (size_t)a->ldy, .cc = 1, .packed = a->packed, .bf16 = a->precision == WHALE_BF16};
+    if (!p.packed && !p.bf16 && better_turned(a->T, a->N))
         p = (product){.rows = a->N, .cols = a->T, .K = a->M, .load = a->accumulate,
                       .a = a->w, .ar = (size_t)a->M, .ak = 1, .b = a->x, .bk = 1, .bc = (size_t)a->ldx,
                       .c = a->y, .cr = 1, .cc = (size_t)a->ldy};
@@ -144,13 +156,32 @@ static whale_status matmul_forward(whale_device *dev, const whale_matmul *a) {
 static whale_status matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a) {
     product p = {.rows = a->T, .cols = a->M, .K = a->N, .load = a->accumulate,
                  .a = a->dy, .ar = (size_t)a->lddy, .ak = 1, .b = a->w, .bk = (size_t)a->M, .bc = 1,
-                 .c = a->dx, .cr = (size_t)a->lddx, .cc = 1};
+                 .c = a->dx, .cr = (size_t)a->lddx, .cc = 1, .bf16 = a->precision == WHALE_BF16};
     return product_run(dev, &p);
 }
 
 static whale_status matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a) {
     product p = {.rows = a->N, .cols = a->M, .K = a->T, .load = 1,
                  .a = a->dy, .ar = 1, .ak = (size_t)a->lddy, .b = a->x, .bk = (size_t)a->ldx, .bc = 1,
-                 .c = a->dw, .cr = (size_t)a->M, .cc = 1};
+                 .c = a->dw, .cr = (size_t)a->M, .cc = 1, .bf16 = a->precision == WHALE_BF16};
     return product_run(dev, &p);
+}
+
+/* A piece is a panel: 16 rows of w, on their side. */
+static void pack_weight_piece(const void *job, int piece, int thread) {
+    (void)thread;
+    const whale_pack *a = job;
+    int n = piece * 16, rows = MIN(16, a->N - n);
+    const float *w = a->w + (size_t)n * a->M;
+#ifdef HAS_BF16
+    if (a->precision == WHALE_BF16) {
+        pack_across16(a->packed + (size_t)n * ((a->M + 1) / 2), w, (size_t)a->M, rows, a->M);
+        return;
+    }
+#endif
+    pack_across(a->packed + (size_t)n * a->M, w, (size_t)a->M, rows, a->M);
+}
+
+static void pack_weight(whale_device *dev, const whale_pack *a) {
+    run_pieces(dev, pack_weight_piece, a, (a->N + 15) / 16, (double)a->N * a->M);
 }

@@ -76,3 +76,25 @@ func TestBadShapes(t *testing.T) {
 	}
 	sameBits(t, "outputs", b.get(out), spread(nil, 1, 64, 64))
 }
+
+// A call without rows is no work for any operator, whichever way it lays out the product.
+func TestNoRows(t *testing.T) {
+	for _, n := range []int{1, 16, 256} {
+		b := openBed(t, "", 2)
+		w, y := b.put(make([]float32, n*n)), b.poison(n)
+		for name, err := range map[string]error{
+			"matmul":            b.MatMul(MatMul{N: n, M: n, LdX: n, LdY: n, X: w, W: w, Y: y}),
+			"matmul accumulate": b.MatMul(MatMul{N: n, M: n, LdX: n, LdY: n, Accumulate: true, X: w, W: w, Y: y}),
+			"backward x":        b.MatMulBackwardX(MatMulGradX{N: n, M: n, LdDY: n, LdDX: n, DY: w, W: w, DX: y}),
+			"backward w":        b.MatMulBackwardW(MatMulGradW{N: n, M: n, LdDY: n, LdX: n, DY: w, X: w, DW: w}),
+			"embed":             b.Embed(Embed{D: n, V: n, Table: w, Y: y}),
+			"rmsnorm":           b.RMSNorm(RMSNorm{N: n, Heads: 1, LdX: n, LdY: n, X: w, W: w, Y: y}),
+			"swiglu":            b.SwiGLU(SwiGLU{I: n, GU: w, Y: y}),
+			"cross entropy":     b.CrossEntropy(CrossEntropy{V: n, LdZ: n, Tau: 1, Z: w, NLL: y}),
+		} {
+			if err != nil {
+				t.Errorf("%s of no rows, width %d: %v", name, n, err)
+			}
+		}
+	}
+}

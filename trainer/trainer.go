@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
@@ -48,7 +47,7 @@ func (o *Options) defaults(m *Model) {
 // updates take turns at the device; it may be used from many goroutines.
 type Trainer struct {
 	tokens *tokenizer.Tokenizer
-	chat   *chat.ChatML
+	chat   chat.Format
 	files  []file // what is copied through when the model is saved
 
 	adam        AdamW
@@ -77,9 +76,14 @@ var carried = []string{tokenizerFile, "tokenizer_config.json", "special_tokens_m
 
 const tokenizerFile = "tokenizer.json"
 
-// OpenDir opens the model folder at path, see Open.
+// OpenDir opens the model at path, see Open: a folder in Hugging Face layout, a GGUF file,
+// or a folder with one GGUF file.
 func OpenDir(path string, dev *cuda.Device, o Options) (*Trainer, error) {
-	t, err := Open(os.DirFS(path), dev, o)
+	files, err := checkpoint.Folder(path)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	t, err := Open(files, dev, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -110,7 +114,11 @@ func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
 	}
-	t, err := build(config, tokens, files, dev, o)
+	format, err := chat.Open(fsys, tokens, config.EOS, chat.ThinkingAsTemplate)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "chat template", err)
+	}
+	t, err := build(config, tokens, format, files, dev, o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,21 +135,22 @@ func New(config checkpoint.Config, tokens *tokenizer.Tokenizer, dev *cuda.Device
 	if err := tokens.Write(&text); err != nil {
 		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
 	}
-	return build(config, tokens, []file{{tokenizerFile, text.Bytes()}}, dev, o)
+	format, err := chat.New(tokens, config.EOS)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "chat template", err)
+	}
+	return build(config, tokens, format, []file{{tokenizerFile, text.Bytes()}}, dev, o)
 }
 
-func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, files []file, dev *cuda.Device, o Options) (*Trainer, error) {
+func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Format, files []file, dev *cuda.Device, o Options) (*Trainer, error) {
 	model, err := newModel(config, dev, o.Context)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
 	o.defaults(model)
-	t := &Trainer{tokens: tokens, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
+	t := &Trainer{tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
 	t.learner = &Learner{t}
 	if err = t.check(o); err == nil {
-		t.chat, err = chat.New(tokens, config.EOS)
-	}
-	if err == nil {
 		t.policy, err = newPolicy(t, o)
 	}
 	if err != nil {
@@ -185,7 +194,7 @@ func (t *Trainer) Learner() *Learner { return t.learner }
 func (t *Trainer) Config() checkpoint.Config { return t.model.Config }
 
 // Chat is the model's chat format.
-func (t *Trainer) Chat() *chat.ChatML { return t.chat }
+func (t *Trainer) Chat() chat.Format { return t.chat }
 
 // Tokenizer is the model's tokenizer.
 func (t *Trainer) Tokenizer() *tokenizer.Tokenizer { return t.tokens }

@@ -8,7 +8,7 @@ RUN ?= runs/lookup
 build: sandbox/image/guest.wasm.zst ## build the binary ./whale
 	$(GO) build -o whale ./engine/cmd/whale
 
-sandbox/image/guest.wasm.zst: $(wildcard sandbox/guest/*.go sandbox/guest/*/*.go sandbox/abi/*.go harnesses/kit/*.go) go.sum
+sandbox/image/guest.wasm.zst: $(wildcard sandbox/guest/* sandbox/guest/*/*.go sandbox/image/build/*.go sandbox/abi/*.go harnesses/kit/*.go) go.sum
 	$(GO) generate ./sandbox
 
 run: build ## the main job: alternate weight updates and harness search on `lookup`, then open runs/lookup/report.html
@@ -31,4 +31,4 @@ pretrain: build ## make the embedded nano models again from generated data (abou
 	./whale pretrain chess --out trainer/nano/model
 
 clean: ## remove the binary and the guest image
-	rm -f whale sandbox/image/*.wasm.zst
+	rm -f whale sandbox/image/*.zst

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-7c27e6b8/whale/bench/chess"
 	"github.com/seed-7c27e6b8/whale/bench/lookup"
+	"github.com/seed-7c27e6b8/whale/bench/math"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 	"github.com/seed-7c27e6b8/whale/bench/sums"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -33,10 +34,12 @@ func openDomain(name, data string, seed uint64) (*engine.Domain, error) {
 			fmt.Fprintln(os.Stderr, r)
 		}
 		return domain, err
+	case math.Name:
+		return openMath(data)
 	case searchqa.Name:
 		return openSearchQA(data)
 	}
-	return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, searchqa"))}
+	return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa"))}
 }
 
 // openHarness reads a candidate from a file or a folder with harness.go; an empty path

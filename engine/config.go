@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // ErrConfig: a setting is out of range or does not fit the others.
@@ -19,17 +20,29 @@ type Config struct {
 	Model     string `json:"model"`              // "nano" or a folder in Hugging Face layout
 	Device    string `json:"device"`             // cpu or cuda, resolved; results are bit for bit on the CPU only
 	Proposer  string `json:"proposer,omitempty"` // builtin, or what else fills the candidates' slots
-	Condition string `json:"condition"`          // whale, weight-only, harness-only: see Conditions
+	Condition string `json:"condition"`          // whale, adaptive, weight-only, ...: see Conditions
 	Seed      uint64 `json:"seed"`               // all randomness of the run
+	// Update and Search choose the two phases: see Updates and Searches; empty = rsft and
+	// meta-harness.
+	Update string `json:"update,omitempty"`
+	Search string `json:"search,omitempty"`
 
 	// Schedule: how the budget of rollouts is spent.
-	Cycles     int `json:"cycles"`     // weight phases of the condition whale; 3-4 reach the plateau on lookup (spec/nano.md 7)
-	Steps      int `json:"steps"`      // E: update steps in a weight phase; 6 is where a phase's gain flattens (spec/nano.md 6)
-	Iterations int `json:"iterations"` // I: iterations in a harness phase; the first only evaluates the incoming harness
-	Candidates int `json:"candidates"` // M: harnesses proposed in each further iteration
+	Cycles int `json:"cycles"` // weight phases of the condition whale; 3-4 reach the plateau on lookup (spec/nano.md 7)
+	Steps  int `json:"steps"`  // E: update steps in a weight phase; 6 is where a phase's gain flattens (spec/nano.md 6)
+	// Epochs is E as a part of the training tasks, which takes the place of Steps when it
+	// is not 0; the paper's main schedule has 0.6.
+	Epochs     float64 `json:"epochs,omitempty"`
+	Iterations int     `json:"iterations"` // I: iterations in a harness phase; the first only evaluates the incoming harness
+	Candidates int     `json:"candidates"` // M: harnesses proposed in each further iteration
 	// Rollouts is the budget of training and search together, the same for every
 	// condition; 0 = what Cycles of whale take. Test rollouts come on top.
 	Rollouts int `json:"rollouts"`
+	// StopAt ends the run early, after the first unit with this success rate: the share of
+	// rewarded rollouts of a step, or of the incumbent on the select tasks; 0 = never.
+	StopAt float64 `json:"stop_at,omitempty"`
+	// Adaptive is the schedule of the condition adaptive.
+	Adaptive Adaptive `json:"adaptive"`
 
 	// Weight phase.
 	Prompts   int       `json:"prompts"` // training tasks per step; 32 suits the nano model, the paper has 256
@@ -63,6 +76,20 @@ type Config struct {
 	SaveEvery      int `json:"save_every"`       // steps between saved weights; what a kill costs at most
 }
 
+// Adaptive says when a phase has stopped to help (WHALE, adaptive schedule).
+type Adaptive struct {
+	// WindowSteps is the number of steps whose rewards are averaged; 0 = Window. A weight
+	// phase ends when no average has been better for as many steps as one spans.
+	WindowSteps int     `json:"window_steps"`
+	Window      float64 `json:"window"` // the same in epochs; the paper has 0.2
+
+	// A harness phase ends after Patience proposing iterations without a new incumbent,
+	// but not before Least of them and after Most in any case.
+	Least    int `json:"least"`
+	Patience int `json:"patience"`
+	Most     int `json:"most"`
+}
+
 // Optimizer is AdamW's setting (spec/rsft.md 3). It belongs to the learner and stands
 // here so that a run's record has it; the engine does not read it.
 type Optimizer struct {
@@ -81,7 +108,9 @@ func Defaults() Config {
 		// 3 proposing iterations a phase: with 2, half of the searches found only one of
 		// the two levers that two-hop questions need together (spec/nano.md 9.6).
 		Cycles: 4, Steps: 6, Iterations: 4, Candidates: 3,
-		Prompts: 32, Samples: 8, Batch: 64,
+		// Half of Steps, the stretch in which a phase's gain still shows on the nano model.
+		Adaptive: Adaptive{WindowSteps: 3, Window: .2, Least: 5, Patience: 2, Most: 15},
+		Prompts:  32, Samples: 8, Batch: 64,
 		Optimizer:   Optimizer{Rate: 5e-4, Beta1: .9, Beta2: .999, Eps: 1e-8, Decay: .01, Clip: 1},
 		SelectTasks: 64, SelectSamples: 1, AcceptP: 1, Coverage: .9,
 		TestSamples: 8, CurveSamples: 2,
@@ -101,22 +130,39 @@ func (c Config) Validate(d *Domain) error {
 		{"test_samples", c.TestSamples, 1}, {"in_flight", c.InFlight, 1}, {"save_every", c.SaveEvery, 1},
 		{"tokens of the domain's budget", d.Budget.Tokens, 1}, {"turns of the domain's budget", d.Budget.Turns, 1},
 		{"select_tasks", c.SelectTasks, 0}, {"test_tasks", c.TestTasks, 0}, {"curve_samples", c.CurveSamples, 0},
-		{"rollouts", c.Rollouts, 0}, {"retries", c.Retries, 0}, {"tokens_in_flight", c.TokensInFlight, 0},
+		{"rollouts", c.Rollouts, 0}, {"retries", c.Retries, 0},
+		{"adaptive.window_steps", c.Adaptive.WindowSteps, 0}, {"adaptive.least", c.Adaptive.Least, 1},
+		{"adaptive.patience", c.Adaptive.Patience, 1}, {"adaptive.most", c.Adaptive.Most, c.Adaptive.Least},
+		{"tokens_in_flight", c.TokensInFlight, 0},
 	} {
 		if p.value < p.least {
 			return fmt.Errorf("%w: %s is %d, at least %d", ErrConfig, p.name, p.value, p.least)
 		}
 	}
 	plan, ok := Conditions[c.Condition]
+	_, update := Updates[c.Update]
+	_, search := Searches[c.Search]
 	switch {
+	case !update:
+		return fmt.Errorf("%w: unknown update %q; there are %s", ErrConfig, c.Update, names(Updates))
+	case !search:
+		return fmt.Errorf("%w: unknown search %q; there are %s", ErrConfig, c.Search, names(Searches))
 	case !ok:
-		return fmt.Errorf("%w: unknown condition %q; there are %s", ErrConfig, c.Condition, conditionNames())
+		return fmt.Errorf("%w: unknown condition %q; there are %s", ErrConfig, c.Condition, ConditionNames())
 	case c.Iterations < 2:
 		return fmt.Errorf("%w: iterations is %d, at least 2: the first only evaluates the incoming harness", ErrConfig, c.Iterations)
 	case plan.has(WeightKind) && len(d.Train) < c.Prompts:
 		return fmt.Errorf("%w: prompts is %d, but the domain has %d training tasks", ErrConfig, c.Prompts, len(d.Train))
 	case plan.has(HarnessKind) && len(d.Select) == 0:
 		return fmt.Errorf("%w: the domain has no select tasks", ErrConfig)
+	case !(c.Epochs >= 0) || math.IsInf(c.Epochs, 0):
+		return fmt.Errorf("%w: epochs is %v, above 0, or 0 for steps", ErrConfig, c.Epochs)
+	case !(c.StopAt >= 0 && c.StopAt <= 1):
+		return fmt.Errorf("%w: stop_at is %v, from 0 (never) to 1", ErrConfig, c.StopAt)
+	case plan.Pace == PaceAdaptive && c.Adaptive.WindowSteps == 0 && !(c.Adaptive.Window > 0):
+		return fmt.Errorf("%w: adaptive.window is %v epochs, above 0", ErrConfig, c.Adaptive.Window)
+	case plan.Pace == PaceStages && c.Cycles < 2:
+		return fmt.Errorf("%w: cycles is %d, at least 2 for %s: the cycles say how stages share the budget", ErrConfig, c.Cycles, c.Condition)
 	case c.AcceptP <= 0 || c.AcceptP > 1:
 		return fmt.Errorf("%w: accept_p is %v, above 0 and at most 1", ErrConfig, c.AcceptP)
 	case c.Coverage < 0 || c.Coverage > 1:
@@ -130,7 +176,9 @@ func (c Config) Validate(d *Domain) error {
 	return nil
 }
 
-// Same returns the first difference between two settings that changes results.
+// Same returns the first difference between two settings that changes results. A budget
+// that has grown (cycles, rollouts, stop_at) is none: the run goes on with it. One that
+// is smaller is a difference.
 func (c Config) Same(o Config) error {
 	a, b := c.identity(), o.identity()
 	for _, key := range sortedKeys(b) {
@@ -138,11 +186,26 @@ func (c Config) Same(o Config) error {
 			return fmt.Errorf("%w: %s was %s, now %s", ErrConfig, key, a[key], b[key])
 		}
 	}
+	switch {
+	case o.Cycles < c.Cycles:
+		return fmt.Errorf("%w: cycles was %d, now %d; a budget can only grow", ErrConfig, c.Cycles, o.Cycles)
+	case o.Rollouts < c.Rollouts:
+		return fmt.Errorf("%w: rollouts was %d, now %d; a budget can only grow", ErrConfig, c.Rollouts, o.Rollouts)
+	case o.StopAt != c.StopAt && o.StopAt != 0 && (c.StopAt == 0 || o.StopAt < c.StopAt):
+		return fmt.Errorf("%w: stop_at was %v, now %v; it can only rise or go", ErrConfig, c.StopAt, o.StopAt)
+	}
 	return nil
 }
 
-// identity is the config by field, without what only concerns the machine.
+// WithBudget is the config with another one's budget.
+func (c Config) WithBudget(o Config) Config {
+	c.Cycles, c.Rollouts, c.StopAt = o.Cycles, o.Rollouts, o.StopAt
+	return c
+}
+
+// identity is the config by field, without the budget and what only concerns the machine.
 func (c Config) identity() map[string]json.RawMessage {
+	c = c.WithBudget(Config{})
 	c.InFlight, c.TokensInFlight, c.Retries, c.SaveEvery, c.Data = 0, 0, 0, 0, ""
 	text, err := json.Marshal(c)
 	fields := map[string]json.RawMessage{}

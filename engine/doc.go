@@ -20,10 +20,11 @@
 //	run             alternate: one step or iteration at a time, each a Record in the
 //	                    Journal ─ Fold ─→ State ─→ what comes next
 //
-// To read it: whale.go (the alternation), trajectory.go (the record), rsft.go and
-// metaharness.go (the two phases), session.go and rollout.go (how a rollout comes
-// about), accept.go (what is learned from), score.go and compare.go (what is believed),
-// plan.go and state.go (what comes next), run.go (how a unit is committed).
+// To read it: whale.go (the alternation), trajectory.go (the record), rsft.go,
+// metaharness.go and iteration.go (the two phases), session.go and rollout.go (how a
+// rollout comes about), accept.go (what is learned from), score.go and compare.go (what
+// is believed), plan.go and state.go (what comes next), run.go (how a unit is committed),
+// advantage.go and hillclimb.go (another way for each phase).
 //
 // Rules that hold everywhere:
 //   - The trained ids are the sampled ids in the context they were sampled in.
@@ -37,6 +38,6 @@
 //
 // The package imports the standard library only. It may not know what a domain asks,
 // how a model computes, how a sandbox confines or how an archive is laid out. It does
-// not cover: several runs at once on one learner, tasks that need more than text and
-// tools, and schedules that depend on the scores (adaptive phases).
+// not cover: several runs at once on one learner, and tasks that need more than text and
+// tools.
 package engine

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Boundary is the border that an error crossed.
@@ -49,6 +50,9 @@ func (b Boundary) wrap(thing string, err error) error {
 	}
 	return Fail(b, thing, err)
 }
+
+// oneLine is an error as text for a record.
+func oneLine(err error) string { return valid(strings.Join(strings.Fields(err.Error()), " ")) }
 
 // guard calls foreign code; a panic in it becomes a failure at its boundary.
 func guard(at Boundary, thing string, f func() error) (err error) {

@@ -11,6 +11,9 @@ type Sequence struct {
 	// LogProbs of the sampled ids in order, as the policy reported them; for the check
 	// that policy and learner agree.
 	LogProbs []float32
+	// Weight of the row's sampled ids in the loss; 0 = 1, never negative. A row that shall
+	// not be learned is left out.
+	Weight float32
 }
 
 // Span is a half-open range of positions.
@@ -19,7 +22,7 @@ type Span struct{ From, To int }
 // Learner trains the weights that the policy generates with.
 type Learner interface {
 	// Update makes one optimizer step on the log-likelihood of the sampled ids of a
-	// mini-batch, averaged over all of them (spec/rsft.md section 2). Nothing sampled:
+	// mini-batch, averaged over all of them by the rows' weights (spec/rsft.md section 2). Nothing sampled:
 	// nothing changes. A non-finite gradient changes nothing and is reported.
 	Update(ctx context.Context, batch []Sequence) (Update, error)
 	// Save writes weights and optimizer state to a folder and names the weights.

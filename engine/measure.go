@@ -16,7 +16,8 @@ type measurement struct {
 // split with fresh seeds, which chooses the best point, then on the test split, with
 // TestSamples at the start, the best and the final point and CurveSamples elsewhere.
 // Points with the same weights and harness are one. No result of it goes back into the
-// run.
+// run. When a finished run goes on, what was measured stays, and a point that turns out to
+// be the best one now is measured again with more samples.
 func (r *run) measure(ctx context.Context) error {
 	total := 0
 	for {
@@ -24,7 +25,7 @@ func (r *run) measure(ctx context.Context) error {
 		total = max(total, len(list))
 		var next *measurement
 		for i := range list {
-			if r.state.score(list[i].point, list[i].split) == nil {
+			if !r.state.measured(list[i]) {
 				next = &list[i]
 				r.meter.now.Point, r.meter.now.Points = i+1, total
 				break
@@ -96,7 +97,7 @@ func (r *run) measureOne(ctx context.Context, m measurement) error {
 		return err
 	}
 	rec := Record{Kind: MeasureRecord, Weights: r.state.Weights, Saved: r.state.Saved, Harness: r.state.Harness,
-		Spent: len(ts), File: measureFile(m.point, m.split), Spending: spending,
+		Spent: len(ts), File: r.state.measureFile(m.point, m.split), Spending: spending,
 		Measure: &Measure{Point: m.point, Split: m.split, Score: NewScore(tasks, ts)}}
 	if err := r.Parts.Store.PutTrajectories(rec.File, ts); err != nil {
 		return AtArchive.wrap(rec.File, err)
@@ -104,22 +105,47 @@ func (r *run) measureOne(ctx context.Context, m measurement) error {
 	return r.commit(rec)
 }
 
-func measureFile(point int, s Split) string { return fmt.Sprintf("point-%02d-%s", point, s) }
+// measured says whether a measurement was made, with at least as many samples.
+func (s *State) measured(m measurement) bool {
+	score := s.score(m.point, m.split)
+	return score != nil && score.K >= m.samples
+}
+
+// measureFile names the file of a point's next measurement.
+func (s *State) measureFile(point int, split Split) string {
+	before := 0
+	for _, m := range s.Measured {
+		if m.Point == point && m.Split == split {
+			before++
+		}
+	}
+	if before > 0 {
+		return fmt.Sprintf("point-%02d-%s-%d", point, split, before+1)
+	}
+	return firstFile(point, split)
+}
+
+// firstFile holds the first measurement of a point; the start's is its only one.
+func firstFile(point int, split Split) string { return fmt.Sprintf("point-%02d-%s", point, split) }
 
 // measureRollouts estimates what measuring will take, for the time left.
 func (r *run) measureRollouts() int {
-	plan := Conditions[r.Config.Condition]
-	per := r.Config.Steps * r.Config.Prompts * r.Config.Samples
+	c, d := r.Config, r.Parts.Domain
+	plan := Conditions[c.Condition]
+	per := c.phaseSteps(d) * c.cost(WeightKind, 1, d)
 	if !plan.has(WeightKind) {
-		per = r.Config.cost(Unit{Phase: HarnessKind, Index: 2}, r.Parts.Domain) * (r.Config.Iterations - 1)
+		per = c.cost(HarnessKind, 2, d) * (c.Iterations - 1)
 	}
 	points := r.meter.now.Budget/max(1, per) + 1
-	if plan.Capped {
-		points = 2 * r.Config.Cycles
+	switch plan.Pace {
+	case PaceCycles:
+		points = 2 * c.Cycles
+	case PaceStages:
+		points = len(plan.Phases) + 1
 	}
 	selects, tests := len(r.measureTasks(Select)), len(r.measureTasks(Test))
 	heads := min(3, points)
-	return points*r.Config.CurveSamples*selects + heads*r.Config.TestSamples*tests + (points-heads)*r.Config.CurveSamples*tests
+	return points*c.CurveSamples*selects + heads*c.TestSamples*tests + (points-heads)*c.CurveSamples*tests
 }
 
 // same is the first point with the same weights and harness.
@@ -132,9 +158,9 @@ func (s *State) same(i int) int {
 	return i
 }
 
-// score is what was measured at a point; nil = nothing yet.
+// score is what was measured at a point last; nil = nothing yet.
 func (s *State) score(point int, split Split) *Score {
-	for i := range s.Measured {
+	for i := len(s.Measured) - 1; i >= 0; i-- {
 		if m := &s.Measured[i]; m.Split == split && m.Point == s.same(point) {
 			return &m.Score
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -15,30 +16,89 @@ const (
 	HarnessKind PhaseKind = "harness"
 )
 
-// Plan is a condition: the phases of one cycle, repeated.
+func (k PhaseKind) other() PhaseKind {
+	if k == WeightKind {
+		return HarnessKind
+	}
+	return WeightKind
+}
+
+// Plan is a condition: which phases follow each other, and what ends one.
 type Plan struct {
 	Phases []PhaseKind
-	// EndsWith is the kind of phase that a run ends with; a cycle that could not reach
-	// one any more is not begun. Empty = any.
+	Pace   Pace
+	// EndsWith is the kind of phase that a run ends with; a phase that would leave no
+	// room for one any more is not begun. Empty = any.
 	EndsWith PhaseKind
-	// Capped conditions end after Config.Cycles, the others when the rollouts are spent.
-	Capped bool
+	// PromptsOnly lets candidates differ from the seed harness in its prompts only.
+	PromptsOnly bool
 }
 
-// Conditions are the ways to spend the same rollouts.
+// Pace says what ends a phase, and with the last of them the run. The budget of rollouts
+// ends both in every condition.
+type Pace int
+
+// The paces.
+const (
+	// PaceCycles: phases of fixed length, Config.Cycles times.
+	PaceCycles Pace = iota
+	// PaceBudget: phases of fixed length until the rollouts are spent.
+	PaceBudget
+	// PaceAdaptive: a phase ends when it has stopped to help (Config.Adaptive), the run
+	// when the rollouts are spent.
+	PaceAdaptive
+	// PaceStages: each phase once, as long as all its like in whale are together. What
+	// rollouts are left then, or come when the budget grows, go to the last kind of phase
+	// in further cycles.
+	PaceStages
+)
+
+var alternating = []PhaseKind{WeightKind, HarnessKind}
+
+// Conditions are the ways to spend the same rollouts. prompt-only is whale without code:
+// fast changes of the prompt, slow ones of the weights.
 var Conditions = map[string]Plan{
-	"whale":        {Phases: []PhaseKind{WeightKind, HarnessKind}, EndsWith: WeightKind, Capped: true},
-	"weight-only":  {Phases: []PhaseKind{WeightKind}},
-	"harness-only": {Phases: []PhaseKind{HarnessKind}},
+	"whale":                   {Phases: alternating, EndsWith: WeightKind},
+	"adaptive":                {Phases: alternating, EndsWith: WeightKind, Pace: PaceAdaptive},
+	"prompt-only":             {Phases: alternating, EndsWith: WeightKind, PromptsOnly: true},
+	"weight-only":             {Phases: []PhaseKind{WeightKind}, Pace: PaceBudget},
+	"harness-only":            {Phases: []PhaseKind{HarnessKind}, Pace: PaceBudget},
+	"stagewise-weights-first": {Phases: alternating, Pace: PaceStages},
+	"stagewise-harness-first": {Phases: []PhaseKind{HarnessKind, WeightKind}, Pace: PaceStages},
 }
 
-func conditionNames() string {
-	return strings.Join(sortedKeys(Conditions), ", ")
+// Updates are the weight phases by name.
+var Updates = map[string]func(*Site) WeightPhase{
+	"":          func(s *Site) WeightPhase { return RSFT{s} },
+	"rsft":      func(s *Site) WeightPhase { return RSFT{s} },
+	"advantage": func(s *Site) WeightPhase { return Advantage{s} },
+}
+
+// Searches are the harness phases by name.
+var Searches = map[string]func(*Site) HarnessPhase{
+	"":             func(s *Site) HarnessPhase { return MetaHarness{s} },
+	"meta-harness": func(s *Site) HarnessPhase { return MetaHarness{s} },
+	"hill-climber": func(s *Site) HarnessPhase { return HillClimber{s} },
+}
+
+// ConditionNames lists the conditions, for messages.
+func ConditionNames() string { return names(Conditions) }
+
+func names[V any](m map[string]V) string {
+	return strings.TrimPrefix(strings.Join(sortedKeys(m), ", "), ", ")
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (p Plan) has(k PhaseKind) bool { return slices.Contains(p.Phases, k) }
+
+// at is the kind and cycle of phase number n, from 0.
+func (p Plan) at(n int) (PhaseKind, int) {
+	if last := len(p.Phases) - 1; p.Pace == PaceStages {
+		return p.Phases[min(n, last)], 1 + max(0, n-last)
+	}
+	return p.Phases[n%len(p.Phases)], n/len(p.Phases) + 1
+}
 
 // Unit is the smallest piece of a run that is finished as a whole or not at all: an
 // update step or a search iteration.
@@ -46,7 +106,21 @@ type Unit struct {
 	Phase PhaseKind
 	Cycle int // from 1
 	Index int // from 1 in its phase
-	Of    int // units in this phase, if the budget lasts
+	Of    int // units in this phase at most, if the budget lasts
+}
+
+// StepsIn is the number of update steps in a stretch of so many epochs, at least one;
+// what is left of an epoch that does not fill a step is no part of it.
+func (c Config) StepsIn(epochs float64, d *Domain) int {
+	return max(1, int(math.Round(epochs*float64(len(d.Train)/c.Prompts))))
+}
+
+// phaseSteps is E: the update steps of a weight phase of fixed length.
+func (c Config) phaseSteps(d *Domain) int {
+	if c.Epochs > 0 {
+		return c.StepsIn(c.Epochs, d)
+	}
+	return c.Steps
 }
 
 // Budget is the number of training and search rollouts that every condition may spend.
@@ -54,17 +128,33 @@ func (c Config) Budget(d *Domain) int {
 	if c.Rollouts > 0 {
 		return c.Rollouts
 	}
-	search := c.cost(Unit{Phase: HarnessKind, Index: 1}, d) + (c.Iterations-1)*c.cost(Unit{Phase: HarnessKind, Index: 2}, d)
-	return c.Cycles*c.Steps*c.Prompts*c.Samples + (c.Cycles-1)*search
+	return c.scheduled(WeightKind, d) + c.scheduled(HarnessKind, d)
 }
 
-// cost is the most rollouts that a unit takes.
-func (c Config) cost(u Unit, d *Domain) int {
+// scheduled is what the condition whale takes of one kind of rollout at most.
+func (c Config) scheduled(k PhaseKind, d *Domain) int {
+	if k == WeightKind {
+		return c.Cycles * c.phaseSteps(d) * c.Prompts * c.Samples
+	}
+	return (c.Cycles - 1) * (c.cost(HarnessKind, 1, d) + (c.Iterations-1)*c.cost(HarnessKind, 2, d))
+}
+
+// share is the part of the budget that goes to one kind of phase in stages.
+func (c Config) share(k PhaseKind, d *Domain) int {
+	own, other := c.scheduled(k, d), c.scheduled(k.other(), d)
+	if c.Rollouts == 0 || own+other == 0 {
+		return own
+	}
+	return int(int64(c.Rollouts) * int64(own) / int64(own+other))
+}
+
+// cost is the most rollouts that unit number index of a phase takes.
+func (c Config) cost(k PhaseKind, index int, d *Domain) int {
 	one := limited(d.Select, c.SelectTasks) * c.SelectSamples
 	switch {
-	case u.Phase == WeightKind:
+	case k == WeightKind:
 		return c.Prompts * c.Samples
-	case u.Index == 1:
+	case index == 1:
 		return one
 	}
 	return one * c.Candidates
@@ -81,36 +171,90 @@ func limited(tasks []Task, most int) int {
 // the state alone, so a resumed run goes on exactly as it would have.
 func (c Config) next(s State, d *Domain) (Unit, bool) {
 	plan := Conditions[c.Condition]
-	n := len(plan.Phases)
-	u := Unit{Phase: plan.Phases[s.Phases%n], Cycle: s.Phases/n + 1, Index: s.InPhase + 1}
-	u.Of = c.Steps
-	if u.Phase == HarnessKind {
-		u.Of = c.Iterations
-	}
-	left := c.Budget(d) - s.Spent.Weight - s.Spent.Harness
-	if plan.EndsWith == WeightKind && u.Phase == HarnessKind {
-		left -= c.Steps * c.Prompts * c.Samples // the last weight phase
-	}
-	need := c.cost(u, d)
+	u := Unit{Index: s.InPhase + 1}
+	u.Phase, u.Cycle = plan.at(s.Phases)
+	left := c.left(plan, u.Phase, s, d)
+	u.Of = c.length(plan, u, s, left, d)
+	need := c.cost(u.Phase, u.Index, d)
 	if u.Phase == HarnessKind && u.Index == 1 {
-		need += c.cost(Unit{Phase: HarnessKind, Index: 2}, d) // evaluating alone changes nothing
+		need += c.cost(HarnessKind, 2, d) // evaluating alone changes nothing
 	}
 	switch {
-	case plan.Capped && u.Cycle > c.Cycles,
-		plan.Capped && u.Cycle == c.Cycles && plan.EndsWith == WeightKind && u.Phase == HarnessKind,
+	case plan.Pace == PaceCycles && u.Cycle > c.Cycles,
+		plan.Pace == PaceCycles && u.Cycle == c.Cycles && plan.EndsWith == WeightKind && u.Phase == HarnessKind,
+		c.StopAt > 0 && s.Reached >= c.StopAt,
 		need > left:
 		return Unit{}, false
 	}
 	return u, true
 }
 
-// endsPhase says whether a unit that took so many rollouts is the last of its phase.
-func (c Config) endsPhase(u Unit, before State, spent int, d *Domain) bool {
-	if u.Index >= u.Of {
+// left are the rollouts that a phase may still spend.
+func (c Config) left(plan Plan, k PhaseKind, s State, d *Domain) int {
+	if plan.Pace == PaceStages && s.Phases < len(plan.Phases)-1 {
+		return c.share(k, d) - s.Spent.of(k)
+	}
+	left := c.Budget(d) - s.Spent.Weight - s.Spent.Harness
+	if plan.EndsWith == WeightKind && k == HarnessKind { // keep the last weight phase
+		steps := c.phaseSteps(d)
+		if plan.Pace == PaceAdaptive {
+			steps = 2 * c.window(d)
+		}
+		left -= steps * c.cost(WeightKind, 1, d)
+	}
+	return left
+}
+
+// length is the most units that a phase has.
+func (c Config) length(plan Plan, u Unit, s State, left int, d *Domain) int {
+	cost := max(1, c.cost(u.Phase, 2, d))
+	switch {
+	case u.Phase == WeightKind && (plan.Pace == PaceCycles || plan.Pace == PaceBudget):
+		return c.phaseSteps(d)
+	case u.Phase == WeightKind:
+		return u.Index - 1 + left/cost
+	case plan.Pace == PaceAdaptive:
+		return 1 + c.Adaptive.Most
+	case plan.Pace == PaceStages: // as if every candidate ran; a search that finds nothing new must end
+		atStart := left + s.Spent.Harness - s.Before.Harness
+		return 1 + (atStart-c.cost(HarnessKind, 1, d))/cost
+	}
+	return c.Iterations
+}
+
+// window is the number of steps that an adaptive weight phase averages the reward over.
+func (c Config) window(d *Domain) int {
+	if c.Adaptive.WindowSteps > 0 {
+		return c.Adaptive.WindowSteps
+	}
+	return c.StepsIn(c.Adaptive.Window, d)
+}
+
+// settled says that an adaptive phase has stopped to help.
+func (c Config) settled(k PhaseKind, s State, d *Domain) bool {
+	if k == HarnessKind {
+		proposals := s.InPhase - 1
+		return proposals >= c.Adaptive.Least && s.Since >= c.Adaptive.Patience
+	}
+	w := c.window(d)
+	best, at := math.Inf(-1), w
+	for n := w; n <= len(s.Means); n++ {
+		sum := 0.0
+		for _, mean := range s.Means[n-w : n] {
+			sum += mean
+		}
+		if sum > best {
+			best, at = sum, n
+		}
+	}
+	return len(s.Means)-at >= w
+}
+
+// endsPhase says whether a unit is the last of its phase, given the state after it.
+func (c Config) endsPhase(u Unit, after State, d *Domain) bool {
+	if u.Index >= u.Of || Conditions[c.Condition].Pace == PaceAdaptive && c.settled(u.Phase, after, d) {
 		return true
 	}
-	after := State{Phases: before.Phases, InPhase: before.InPhase + 1, Spent: before.Spent}
-	after.Spent.Weight += spent // which of the two does not matter to the budget
 	_, more := c.next(after, d)
 	return !more
 }

@@ -13,15 +13,35 @@ type RSFT struct{ Site *Site }
 
 // Step makes one RSFT step.
 func (r RSFT) Step(ctx context.Context, u Unit, s State) (StepResult, error) {
-	number := s.Steps + 1
-	tasks, epoch := r.batch(number)
-	program, err := r.Site.Program(ctx, s.Harness)
+	return r.Site.step(ctx, s, rewarded)
+}
+
+// lesson is a rollout to learn from and the weight of its tokens in the loss, above 0.
+type lesson struct {
+	rollout *Trajectory
+	weight  float32
+}
+
+// rewarded are the lessons of rejection sampling: every accepted rollout counts the same.
+func rewarded(ts []*Trajectory) []lesson {
+	var lessons []lesson
+	for _, t := range Accept(ts) {
+		lessons = append(lessons, lesson{t, 1})
+	}
+	return lessons
+}
+
+// step draws rollouts and makes one pass over what choose makes of them.
+func (s *Site) step(ctx context.Context, state State, choose func([]*Trajectory) []lesson) (StepResult, error) {
+	number := state.Steps + 1
+	tasks, epoch := s.trainTasks(number)
+	program, err := s.Program(ctx, state.Harness)
 	if err != nil {
 		return StepResult{}, err
 	}
 	purpose := fmt.Sprintf("train/%d", number)
-	jobs := r.Site.Jobs(s.Harness, program, tasks, r.Site.Config.Samples, purpose)
-	ts, spending, err := r.Site.Rollouts(ctx, jobs)
+	jobs := s.Jobs(state.Harness, program, tasks, s.Config.Samples, purpose)
+	ts, spending, err := s.Rollouts(ctx, jobs)
 	if err != nil {
 		return StepResult{}, err
 	}
@@ -33,16 +53,17 @@ func (r RSFT) Step(ctx context.Context, u Unit, s State) (StepResult, error) {
 		}
 	}
 	result.Report.Mean /= float64(max(1, result.Report.Counted))
-	return result, r.learn(ctx, number, &result)
+	result.Report.Accepted = len(Accept(ts))
+	return result, s.learn(ctx, number, choose(ts), &result)
 }
 
-// batch are the tasks of step number (from 1): the next ones in the epoch's order. What
+// trainTasks are the tasks of step number (from 1): the next ones in the epoch's order. What
 // is left at the end of an epoch is dropped.
-func (r RSFT) batch(number int) (tasks []Task, epoch int) {
-	train, n := r.Site.Parts.Domain.Train, r.Site.Config.Prompts
+func (s *Site) trainTasks(number int) (tasks []Task, epoch int) {
+	train, n := s.Parts.Domain.Train, s.Config.Prompts
 	perEpoch := len(train) / n
 	epoch = (number - 1) / perEpoch
-	order := permutation(r.Site.Config.Seed, epoch, len(train))
+	order := permutation(s.Config.Seed, epoch, len(train))
 	at := (number - 1) % perEpoch * n
 	for _, i := range order[at : at+n] {
 		tasks = append(tasks, train[i])
@@ -50,24 +71,25 @@ func (r RSFT) batch(number int) (tasks []Task, epoch int) {
 	return tasks, epoch
 }
 
-// learn makes the updates of a step. With nothing accepted it makes none: weights and
-// optimizer stay as they are, bit for bit.
-func (r RSFT) learn(ctx context.Context, number int, result *StepResult) error {
+// learn makes the updates of a step. With no lesson it makes none: weights and optimizer
+// stay as they are, bit for bit.
+func (s *Site) learn(ctx context.Context, number int, lessons []lesson, result *StepResult) error {
 	report := &result.Report
-	accepted := Accept(result.Rollouts)
-	report.Accepted = len(accepted)
 	var rows []Sequence
-	for _, t := range accepted {
-		rows = append(rows, Sequences(t)...)
-		if c := t.Answer(); c != nil && c.Stop == StopLength {
+	for _, l := range lessons {
+		for _, row := range Sequences(l.rollout) {
+			row.Weight = l.weight
+			rows = append(rows, row)
+		}
+		if c := l.rollout.Answer(); c != nil && c.Stop == StopLength {
 			report.Truncated++
 		}
 	}
 	report.Sequences = len(rows)
 	begin := time.Now()
-	for from := 0; from < len(rows); from += r.Site.Config.Batch {
-		batch := rows[from:min(from+r.Site.Config.Batch, len(rows))]
-		u, err := r.Site.Parts.Learner.Update(ctx, batch)
+	for from := 0; from < len(rows); from += s.Config.Batch {
+		batch := rows[from:min(from+s.Config.Batch, len(rows))]
+		u, err := s.Parts.Learner.Update(ctx, batch)
 		if err != nil {
 			return AtDevice.wrap(fmt.Sprintf("update of step %d", number), err)
 		}

@@ -31,7 +31,7 @@ func Run(ctx context.Context, c Config, p Parts) (_ *Summary, err error) {
 		return nil, err
 	}
 	r := &run{Site: newSite(c, p), since: time.Now()}
-	r.weight, r.search = RSFT{r.Site}, MetaHarness{r.Site}
+	r.weight, r.search = Updates[c.Update](r.Site), Searches[c.Search](r.Site)
 	if p.Weight != nil {
 		r.weight = p.Weight(r.Site)
 	}
@@ -131,7 +131,7 @@ func (r *run) commitStep(ctx context.Context, u Unit, s StepResult) error {
 	rec := Record{Kind: StepRecord, Cycle: u.Cycle, Index: u.Index, Weights: r.Parts.Policy.Weights(),
 		Harness: r.state.Harness, Spent: len(s.Rollouts), Step: &s.Report, Spending: s.Spending,
 		File: fmt.Sprintf("cycle-%02d-weight-%03d", u.Cycle, u.Index)}
-	rec.Last = r.Config.endsPhase(u, r.state, rec.Spent, r.Parts.Domain)
+	rec.Last = r.Config.endsPhase(u, r.state.after(rec), r.Parts.Domain)
 	if err := r.Parts.Store.PutTrajectories(rec.File, s.Rollouts); err != nil {
 		return AtArchive.wrap(rec.File, err)
 	}
@@ -168,7 +168,7 @@ func (r *run) commitSearch(u Unit, s SearchResult) error {
 	rec := Record{Kind: SearchRecord, Cycle: u.Cycle, Index: u.Index, Weights: r.state.Weights, Saved: r.state.Saved,
 		Harness: s.Harness, Spent: len(s.Rollouts), Search: &s.Report, Spending: s.Spending,
 		File: fmt.Sprintf("cycle-%02d-search-%03d", u.Cycle, u.Index)}
-	rec.Last = r.Config.endsPhase(u, r.state, rec.Spent, r.Parts.Domain)
+	rec.Last = r.Config.endsPhase(u, r.state.after(rec), r.Parts.Domain)
 	for _, h := range s.Proposed {
 		if err := r.Parts.Store.PutHarness(h); err != nil {
 			return AtArchive.wrap(string(h.ID), err)

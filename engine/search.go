@@ -17,8 +17,11 @@ type Brief struct {
 	Cycle     int
 	Iteration int // from 1 in this harness phase
 	Slots     int
-	Seed      uint64
-	Incumbent HarnessID
+	// PromptsOnly: candidates that differ from the seed harness in more than the values
+	// of its string constants are refused (see the function of this name).
+	PromptsOnly bool
+	Seed        uint64
+	Incumbent   HarnessID
 	// Entries are all harnesses of the run so far in the order they were evaluated, the
 	// incumbent among them.
 	Entries []Entry

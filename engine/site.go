@@ -18,7 +18,8 @@ type Parts struct {
 	Admission Admission
 	Observer  Observer // may be nil
 
-	// Other ways to improve weights or harness; nil = RSFT and MetaHarness.
+	// Ways to improve weights or harness that have no name in Updates and Searches; nil =
+	// what Config.Update and Config.Search say.
 	Weight func(*Site) WeightPhase
 	Search func(*Site) HarnessPhase
 }
@@ -39,7 +40,7 @@ type Site struct {
 func newSite(c Config, p Parts) *Site {
 	m := &meter{observer: p.Observer, began: time.Now()}
 	m.now.Budget = c.Budget(p.Domain)
-	if Conditions[c.Condition].Capped {
+	if Conditions[c.Condition].Pace == PaceCycles {
 		m.now.Cycles = c.Cycles
 	}
 	return &Site{Config: c, Parts: p, meter: m, pool: &Pool{Domain: p.Domain, Policy: p.Policy,

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Record is one line of a run's journal: a unit that was finished as a whole. It has no
 // times, so runs with the same seed write the same journal.
 type Record struct {
@@ -70,6 +72,9 @@ type Search struct {
 	Compared   []Comparison `json:"compared"`   // with the incumbent, one per candidate; none at the first iteration
 	Rejected   []Rejection  `json:"rejected"`   // proposed, but could not be run
 	Detectable float64      `json:"detectable"` // smallest gain that this size of comparison would find
+	// Failed is the proposer's error when it made no candidates for one: the iteration is
+	// spent all the same.
+	Failed string `json:"failed,omitempty"`
 }
 
 // Measure reports one point of the curve, after the run.
@@ -91,6 +96,13 @@ type State struct {
 	Harness HarnessID
 	Spent   Spent
 
+	// For schedules that depend on what came out.
+	Before  Spent     // spent when the phase began
+	Means   []float64 // rewards of this weight phase's steps
+	Since   int       // iterations of this harness phase since its incumbent came
+	Failing int       // iterations in a row that the proposer failed
+	Reached float64   // latest success rate: of a step, or of the incumbent
+
 	Entries  []Entry     // in the order of their first evaluation, with the latest score
 	Rejected []Rejection // of this harness phase
 	Baseline string      // file with the incumbent's select rollouts in this phase; empty = not yet evaluated
@@ -105,6 +117,13 @@ type Spent struct {
 	Weight  int `json:"weight"`
 	Harness int `json:"harness"`
 	Test    int `json:"test"`
+}
+
+func (s Spent) of(k PhaseKind) int {
+	if k == WeightKind {
+		return s.Weight
+	}
+	return s.Harness
 }
 
 // Point is a pair of weights and harness that the curve shows: the start and the end of
@@ -151,6 +170,8 @@ func (s *State) apply(r Record) {
 	case StepRecord:
 		s.Spent.Weight += r.Spent
 		s.Steps++
+		s.Means = append(s.Means, r.Step.Mean)
+		s.Reached = r.Step.Mean
 	case SearchRecord:
 		s.Spent.Harness += r.Spent
 		s.applySearch(r)
@@ -171,15 +192,39 @@ func (s *State) apply(r Record) {
 	s.Phases++
 	s.InPhase = 0
 	s.Rejected, s.Phase, s.Baseline = nil, nil, ""
+	s.Before, s.Means, s.Since = s.Spent, nil, 0
+}
+
+// after is the state after one more unit, which need not be the one that follows: nothing
+// is shared with s that it would change.
+func (s State) after(r Record) State {
+	r.Last = false
+	s.Entries, s.Rejected, s.Phase = slices.Clone(s.Entries), slices.Clip(s.Rejected), slices.Clip(s.Phase)
+	s.Means = slices.Clip(s.Means)
+	s.apply(r)
+	return s
 }
 
 func (s *State) applySearch(r Record) {
+	s.Since++
+	if r.Index == 1 || r.Harness != s.Harness {
+		s.Since = 0
+	}
+	switch {
+	case r.Search.Failed != "":
+		s.Failing++
+	case r.Index > 1:
+		s.Failing = 0
+	}
 	if r.Index == 1 || r.Harness != s.Harness {
 		s.Baseline = r.File
 	}
 	s.Harness = r.Harness
 	s.Rejected = append(s.Rejected, r.Search.Rejected...)
 	for _, e := range r.Search.Evaluated {
+		if e.Harness.ID == s.Harness {
+			s.Reached = e.Score.Mean
+		}
 		s.Phase = append(s.Phase, e.Harness.ID)
 		known := false
 		for i := range s.Entries {

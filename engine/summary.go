@@ -82,7 +82,7 @@ func (r *run) finish() (*Summary, error) {
 	if final := s.score(last, Test); final != nil {
 		out.Test.Start, out.Test.Best, out.Test.Final = s.score(0, Test).interval(), s.score(s.Best(), Test).interval(), final.interval()
 		out.Coverage, out.Unparsed = final.Coverage, final.Unparsed
-		start, err := r.Archived(measureFile(0, Test), s.Points[0].Harness)
+		start, err := r.Archived(firstFile(0, Test), s.Points[0].Harness)
 		if err != nil {
 			return nil, err
 		}

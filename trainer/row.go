@@ -14,16 +14,20 @@ type Row struct {
 	Weights []float32
 }
 
-// rowOf turns an engine sequence into a row: weight 1 on what the policy sampled.
+// rowOf turns an engine sequence into a row: its weight on what the policy sampled.
 func rowOf(s engine.Sequence) (Row, error) {
 	r := Row{IDs: s.IDs, Weights: make([]float32, len(s.IDs))}
+	weight := s.Weight
+	if weight == 0 {
+		weight = 1
+	}
 	end := 1 // position 0 is never predicted
 	for _, span := range s.Sampled {
 		if span.From < end || span.To < span.From || span.To > len(s.IDs) {
 			return Row{}, fmt.Errorf("sampled span [%d,%d) of %d ids overlaps, starts at 0 or runs out", span.From, span.To, len(s.IDs))
 		}
 		for t := span.From; t < span.To; t++ {
-			r.Weights[t] = 1
+			r.Weights[t] = weight
 		}
 		end = span.To
 	}

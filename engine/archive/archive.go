@@ -111,11 +111,24 @@ func (a *Archive) Close() error {
 	return errors.Join(append(errs, a.lock.Close())...)
 }
 
-// Begin writes run.yaml or, when there is one, refuses a different run (ErrOther).
+// Begin writes run.yaml or, when there is one, refuses a different run (ErrOther). A
+// budget that has grown is written down.
 func (a *Archive) Begin(m engine.Manifest) error {
-	if a.manifest != nil {
-		return sameRun(*a.manifest, m)
+	if a.manifest == nil {
+		return a.putManifest(m)
 	}
+	if err := sameRun(*a.manifest, m); err != nil {
+		return err
+	}
+	grown := *a.manifest
+	grown.Config = grown.Config.WithBudget(m.Config)
+	if grown == *a.manifest {
+		return nil
+	}
+	return a.putManifest(grown)
+}
+
+func (a *Archive) putManifest(m engine.Manifest) error {
 	text, err := yaml.Marshal(runFile{Format, m})
 	if err != nil {
 		return err
@@ -200,13 +213,16 @@ func (a *Archive) Rewind(n int) error {
 	return a.sweep()
 }
 
-// PutTrajectories publishes a unit's rollouts.
+// PutTrajectories publishes a unit's rollouts and their list.
 func (a *Archive) PutTrajectories(file string, ts []*engine.Trajectory) error {
 	content, err := encodeTrajectories(ts)
 	if err != nil {
 		return err
 	}
-	return a.disk.put(a.path("trajectories", file+trajectorySuffix), content)
+	if err := a.disk.put(a.path("trajectories", file+trajectorySuffix), content); err != nil {
+		return err
+	}
+	return a.disk.put(a.path("trajectories", file+indexSuffix), encodeIndex(ts))
 }
 
 // PutHarness publishes a harness. One that is there already keeps its meta data: they

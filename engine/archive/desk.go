@@ -73,6 +73,9 @@ func (a *Archive) PutIteration(n engine.IterationNote) error {
 	if err := a.disk.publish(temp, path); err != nil {
 		return err
 	}
+	if err := a.putOverview(append(history(a.records), n)); err != nil {
+		return err
+	}
 	for _, e := range n.Search.Evaluated {
 		path := a.path("harnesses", string(e.Harness.ID), "score.json")
 		if err := a.putJSON(path, scoreFile{e.Weights, e.Accepted || a.acceptedBefore(e.Harness.ID), e.Score}); err != nil {

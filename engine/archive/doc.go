@@ -5,8 +5,11 @@
 //	ledger.jsonl          what each unit cost, line by line beside the journal
 //	harnesses/ID/         harness.go, meta.json, score.json (latest select score)
 //	trajectories/*.jsonl.zst   rollouts, a file for each unit
+//	trajectories/*.tsv    the same as a list: a line for each rollout, to search in
 //	weights/ID/           what the learner saved: the points of the curve and the last
 //	cycles/NN/iteration-II/    for proposers: report.json, results.jsonl, transcripts
+//	accepted.json         which harness is in use
+//	evolution.md          the search so far: every candidate, what it was for, how it did
 //	summary.json          the result
 //	lock                  held by the process that works on the run
 //

@@ -23,7 +23,7 @@ func (a *Archive) sweep() error {
 	for _, r := range a.records {
 		harnesses = append(harnesses, string(r.Harness))
 		if r.File != "" {
-			files = append(files, r.File+trajectorySuffix)
+			files = append(files, r.File+trajectorySuffix, r.File+indexSuffix)
 		}
 		if r.Saved != "" {
 			weights = append(weights, r.Saved)
@@ -49,6 +49,9 @@ func (a *Archive) sweep() error {
 	err := errors.Join(a.disk.removeExcept(a.path("trajectories"), files), a.disk.removeExcept(a.path("weights"), weights),
 		a.disk.removeExcept(a.path("harnesses"), harnesses), a.disk.removeExcept(a.path("cycles"), kept))
 	if err != nil {
+		return err
+	}
+	if err := a.putOverview(history(a.records)); err != nil {
 		return err
 	}
 	return a.restoreScores(engine.Fold(a.records).Entries)

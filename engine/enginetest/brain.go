@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -122,6 +123,7 @@ func (b *Brain) Update(_ context.Context, batch []engine.Sequence) (engine.Updat
 	h := sha256.New()
 	for _, s := range batch {
 		u.Forward += len(s.IDs)
+		h.Write(binary.LittleEndian.AppendUint32(nil, math.Float32bits(s.Weight)))
 		for _, span := range s.Sampled {
 			u.Tokens += span.To - span.From
 			for _, id := range s.IDs[span.From:span.To] {

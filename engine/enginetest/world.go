@@ -86,7 +86,8 @@ func (e *environment) Tool(_ context.Context, c engine.ToolCall) (string, error)
 func (e *environment) Record() string { return strings.Join(e.record, ",") }
 
 // Sandbox runs harnesses that are settings: "hint=H turns=T" asks with a hint of strength
-// H, at most T times while the model says hmm. "broken" does not load, "panic" panics,
+// H, at most T times while the model says hmm; what stands before it does not matter, so
+// that it can be a constant of a Go file. "broken" does not load, "panic" panics,
 // "kill" takes its worker with it.
 type Sandbox struct{}
 
@@ -97,7 +98,8 @@ func (Sandbox) Load(_ context.Context, h engine.Harness) (engine.Program, error)
 		"kill": errors.New("worker died: exit status 2")}[h.Source]; err != nil {
 		return Func(func(context.Context, engine.Start, engine.Host) error { return err }), nil
 	}
-	if _, err := fmt.Sscanf(h.Source, "hint=%d turns=%d", &p.hint, &p.turns); err != nil {
+	settings := h.Source[max(0, strings.Index(h.Source, "hint=")):]
+	if _, err := fmt.Sscanf(settings, "hint=%d turns=%d", &p.hint, &p.turns); err != nil {
 		return nil, &engine.LoadError{Line: 1, Column: 1, Rule: "parse", Reason: "want hint=H turns=T"}
 	}
 	return Func(p.run), nil

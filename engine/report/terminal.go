@@ -221,6 +221,9 @@ func (s snapshot) line(r engine.Record) string {
 			fmt.Fprintf(&b, " best=%s", share(s.rate))
 		}
 		fmt.Fprintf(&b, " harness=%s", word(string(r.Harness)))
+		if r.Search.Failed != "" {
+			fmt.Fprintf(&b, " failed=%s", word(r.Search.Failed))
+		}
 	case r.Measure != nil:
 		fmt.Fprintf(&b, "whale phase=measure point=%s split=%s mean=%s lo=%s hi=%s", of(p.Point, p.Points), word(string(r.Measure.Split)),
 			share(r.Measure.Score.Mean), share(r.Measure.Score.Lo), share(r.Measure.Score.Hi))
@@ -239,6 +242,8 @@ func newsOf(r engine.Record) string {
 	switch {
 	case r.Step != nil && r.Last:
 		return fmt.Sprintf("cycle %d  weights after %d steps  accepted %s", r.Cycle, r.Index, share(acceptedShare(*r.Step)))
+	case r.Search != nil && r.Search.Failed != "":
+		return fmt.Sprintf("cycle %d  no candidates in iteration %d  %s", r.Cycle, r.Index, oneLine(first(r.Search.Failed, 160)))
 	case r.Search != nil:
 		for i, e := range r.Search.Evaluated {
 			if e.Accepted && i < len(r.Search.Compared) {

@@ -198,6 +198,10 @@ func TestNewsIsOneVisibleLine(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	incumbent := engine.Record{Search: &engine.Search{Evaluated: []engine.Entry{{Accepted: true}}}}
+	failed := engine.Record{Kind: engine.SearchRecord, Cycle: 2, Index: 3, Search: &engine.Search{Failed: "proposer: too\nbusy"}}
+	if got, want := newsOf(failed), "cycle 2  no candidates in iteration 3  proposer: too⏎busy"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
 	if got := newsOf(incumbent); got != "" {
 		t.Errorf("measuring the incumbent is news: %q", got)
 	}

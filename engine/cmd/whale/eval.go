@@ -13,8 +13,8 @@ import (
 )
 
 type evalCommand struct {
-	Domain      string  `required:"" help:"Tasks: lookup, sums or chess."`
-	Data        string  `type:"path" help:"Folder or CSV file with chess puzzles; without it they are generated."`
+	Domain      string  `required:"" help:"Tasks: lookup, sums, chess or searchqa."`
+	Data        string  `type:"path" help:"Folder with data, or CSV file with chess puzzles; chess without it is generated."`
 	Model       string  `default:"nano" placeholder:"nano|DIR" help:"nano or a model folder in Hugging Face layout, such as RUN/weights/ID."`
 	Harness     string  `type:"path" help:"Candidate: a file or a folder with harness.go; without it the domain's seed harness."`
 	Split       string  `enum:"train,select,test" default:"test" help:"train, select or test."`
@@ -101,8 +101,13 @@ func (e evaluation) print() {
 		tags = append(tags, tag)
 	}
 	slices.Sort(tags)
+	sum, tagged := 0.0, 0
 	for _, tag := range tags {
 		fmt.Printf("  %-24s %.3f  %d\n", tag, s.ByTag[tag].Mean, s.ByTag[tag].N)
+		sum, tagged = sum+s.ByTag[tag].Mean, tagged+s.ByTag[tag].N
+	}
+	if len(tags) > 1 && tagged == s.N { // the tags part the tasks, as benchmarks do
+		fmt.Printf("  %-24s %.3f\n", "average of these", sum/float64(len(tags)))
 	}
 	fmt.Printf("\ncoverage %.3f  unparsed %.3f  invalid %.3f\n", s.Coverage, s.Unparsed, s.Invalid)
 	rollouts := float64(s.N * s.K)

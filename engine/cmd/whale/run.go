@@ -21,16 +21,18 @@ import (
 type runFlags struct {
 	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums or chess."`
 	Data       *string  `type:"path" placeholder:"DIR" help:"Folder or CSV file with chess puzzles; without it they are generated."`
-	Condition  *string  `placeholder:"NAME" help:"whale (default), weight-only or harness-only; all spend the same rollouts."`
+	Condition  *string  `placeholder:"NAME" help:"whale (default), adaptive, prompt-only, weight-only, harness-only, stagewise-weights-first or stagewise-harness-first; all spend the same rollouts."`
 	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`
 	Device     *string  `placeholder:"NAME" help:"auto (default) or cpu."`
 	Proposer   *string  `placeholder:"NAME" help:"builtin (default, offline) or 'command:PROGRAM ARG...'."`
 	Seed       *uint64  `placeholder:"N" help:"All randomness of the run (default 1)."`
 	Cycles     *int     `placeholder:"N" help:"Weight phases of the condition whale."`
 	Steps      *int     `placeholder:"N" help:"Update steps in a weight phase."`
+	Epochs     *float64 `placeholder:"X" help:"The same in epochs of the training tasks; takes the place of --steps."`
 	Iterations *int     `placeholder:"N" help:"Iterations in a harness phase; the first evaluates the incoming harness."`
 	Candidates *int     `placeholder:"N" help:"Harnesses proposed in an iteration."`
 	Rollouts   *int     `placeholder:"N" help:"Budget of training and search rollouts; 0 = what --cycles take."`
+	StopAt     *float64 `placeholder:"X" help:"End early at this success rate, above 0 to 1."`
 	Rate       *float64 `placeholder:"X" help:"Learning rate."`
 }
 
@@ -57,7 +59,7 @@ func (c *runCommand) Run(ctx context.Context) error {
 	}
 	if config.Rollouts == 0 {
 		if _, ok := engine.Conditions[config.Condition]; !ok {
-			return usageError{fmt.Errorf("condition %s: unknown; there are whale, weight-only, harness-only", config.Condition)}
+			return usageError{fmt.Errorf("condition %s: unknown; there are %s", config.Condition, engine.ConditionNames())}
 		}
 	}
 	s, err := openSite(ctx, &config, c.Threads)
@@ -136,6 +138,8 @@ func (c *runCommand) settings() (engine.Config, error) {
 	set(&config.Seed, f.Seed)
 	set(&config.Cycles, f.Cycles)
 	set(&config.Steps, f.Steps)
+	set(&config.Epochs, f.Epochs)
+	set(&config.StopAt, f.StopAt)
 	set(&config.Iterations, f.Iterations)
 	set(&config.Candidates, f.Candidates)
 	set(&config.Rollouts, f.Rollouts)
@@ -162,7 +166,8 @@ func commandLine(c engine.Config) string {
 	}{
 		{"data", c.Data, d.Data}, {"condition", c.Condition, d.Condition}, {"model", c.Model, d.Model},
 		{"proposer", "'" + c.Proposer + "'", "'" + d.Proposer + "'"}, {"seed", c.Seed, d.Seed},
-		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"iterations", c.Iterations, d.Iterations},
+		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"epochs", c.Epochs, d.Epochs}, {"stop-at", c.StopAt, d.StopAt},
+		{"iterations", c.Iterations, d.Iterations},
 		{"candidates", c.Candidates, d.Candidates}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
 	} {
 		if f.value != f.was {

@@ -14,7 +14,7 @@
 // Every output element is computed in one fixed order of operations that depends on its
 // own row and the widths only, never on T, on other rows or on the number of threads.
 //
-// Not covered: low-precision arithmetic and more than one device in one call. Numbers
+// Not covered: precisions below bfloat16 and more than one device in one call. Numbers
 // that are not finite are not detected here; they propagate.
 package cuda
 

@@ -32,6 +32,9 @@ whale_status whale_open(const char *kind, int threads, const char *isa, whale_de
     whale_device *dev = calloc(1, sizeof *dev);
     if (!dev) return WHALE_NO_MEMORY;
     dev->ops = ops;
+#if defined(__x86_64__)
+    dev->bf16 = ops == &whale_ops_avx512 && __builtin_cpu_supports("avx512bf16");
+#endif
     dev->threads = threads;
     dev->scratch = calloc((size_t)threads + 1, sizeof *dev->scratch);
     dev->scratch_bytes = calloc((size_t)threads + 1, sizeof *dev->scratch_bytes);

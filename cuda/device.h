@@ -18,6 +18,7 @@ typedef struct {
     void (*embed_backward)(whale_device *, const whale_embed_grad *);
     void (*rmsnorm_forward)(whale_device *, const whale_rmsnorm *);
     whale_status (*rmsnorm_backward)(whale_device *, const whale_rmsnorm_grad *);
+    void (*pack_weight)(whale_device *, const whale_pack *);
     whale_status (*matmul_forward)(whale_device *, const whale_matmul *);
     whale_status (*matmul_backward_x)(whale_device *, const whale_matmul_grad_x *);
     whale_status (*matmul_backward_w)(whale_device *, const whale_matmul_grad_w *);
@@ -43,6 +44,7 @@ typedef struct whale_pool whale_pool;
 
 struct whale_device {
     const whale_ops *ops;
+    int bf16;          /* products in bfloat16 can run */
     int threads;
     whale_pool *pool;  /* NULL when threads is 1 */
     char **scratch;    /* [threads + 1] buffers; the last is shared by all threads of a call */

@@ -53,6 +53,13 @@ func (b *bed) put(x []float32) Floats {
 	return f
 }
 
+// pack is the packed copy of a weight, in room that held something else.
+func (b *bed) pack(p Precision, w Floats, N, M int) Floats {
+	packed := b.poison(b.PackedFloats(p, N, M))
+	b.must(b.PackWeight(Pack{N: N, M: M, Precision: p, W: w, Packed: packed}))
+	return packed
+}
+
 func (b *bed) ints(x []int32) Ints {
 	b.t.Helper()
 	f, err := b.Device.Ints(len(x))

@@ -21,6 +21,7 @@
         .embed_backward = embed_backward,                  \
         .rmsnorm_forward = rmsnorm_forward,                \
         .rmsnorm_backward = rmsnorm_backward,              \
+        .pack_weight = pack_weight,                        \
         .matmul_forward = matmul_forward,                  \
         .matmul_backward_x = matmul_backward_x,            \
         .matmul_backward_w = matmul_backward_w,            \

@@ -10,5 +10,8 @@
 #include "lanes_avx512.h"
 #include "isa.h"
 
+#pragma GCC target("avx512bf16")
+#include "product16.h"
+
 OPS_TABLE(whale_ops_avx512);
 #endif

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #define ISA_NAME "avx512"
+#define HAS_BF16     /* product16.h; runs only if the processor has it too */
 #define TILE_TALL 14 /* rows of the widest register tile: 14 x 2 accumulators, 3 of 32 registers left */
 
 typedef __m512 vf;

@@ -66,17 +66,46 @@ whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad 
     return dev->ops->rmsnorm_backward(dev, a);
 }
 
+int whale_has(whale_device *dev, whale_precision precision) {
+    return precision == WHALE_FLOAT32 || (precision == WHALE_BF16 && dev->bf16);
+}
+
+#define REQUIRE_PRECISION()                                                                       \
+    REQUIRE(a->precision == WHALE_FLOAT32 || a->precision == WHALE_BF16);                         \
+    do { if (!whale_has(dev, a->precision)) return no_bf16(dev); } while (0)
+
+static whale_status no_bf16(whale_device *dev) {
+    snprintf(dev->error, sizeof dev->error, "bfloat16 products need a processor with AVX512_BF16 (path %s)", dev->ops->isa);
+    return WHALE_NO_DEVICE;
+}
+
+size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M) {
+    (void)dev;
+    if (N <= 0 || M <= 0) return 0;
+    return ((size_t)N + 15) / 16 * 16 * (precision == WHALE_BF16 ? ((size_t)M + 1) / 2 : (size_t)M);
+}
+
+whale_status whale_pack_weight(whale_device *dev, const whale_pack *a) {
+    REQUIRE(a->N > 0 && a->M > 0);
+    REQUIRE_PRECISION();
+    dev->ops->pack_weight(dev, a);
+    return WHALE_OK;
+}
+
 whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a) {
+    REQUIRE_PRECISION();
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->ldx >= a->M && a->ldy >= a->N);
     return dev->ops->matmul_forward(dev, a);
 }
 
 whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a) {
+    REQUIRE_PRECISION();
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->lddx >= a->M);
     return dev->ops->matmul_backward_x(dev, a);
 }
 
 whale_status whale_matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a) {
+    REQUIRE_PRECISION();
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->ldx >= a->M);
     return dev->ops->matmul_backward_w(dev, a);
 }

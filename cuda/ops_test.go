@@ -81,6 +81,10 @@ func matmulCases() (cases []opCase) {
 			b.must(b.MatMul(a))
 			a.Y, a.Accumulate = y2, true
 			b.must(b.MatMul(a))
+			y3 := b.poison(max(0, (T-1)*ldy+N))
+			a.Y, a.Accumulate, a.Packed = y3, false, b.pack(Float32, a.W, N, M)
+			b.must(b.MatMul(a))
+			sameBits(b.t, "y of packed w", b.gather(y3, T, N, ldy), b.gather(y, T, N, ldy))
 			return []output{{"y", b.gather(y, T, N, ldy), want}, {"y accumulated", b.gather(y2, T, N, ldy), grown}}
 		}}, opCase{name + " backward x", tol, func(b *bed) []output {
 			want, grown := zeros(T*M), wide(dx0)

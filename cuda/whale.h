@@ -87,17 +87,38 @@ typedef struct {
 } whale_rmsnorm_grad;
 whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad *a);
 
+/* ---- precision of a product, and weights in the order in which a device reads them ----
+ * BF16 rounds both factors to bfloat16 (to nearest even; denormals become 0) and sums in float32,
+ * two neighbouring indices at a step; weights, gradients and everything else stay float32. Not
+ * every machine has it: whale_has says, and a product that asks for it elsewhere is NO_DEVICE.
+ * whale_pack_weight writes a copy of w to `packed` [whale_packed_floats], which forward products
+ * of that precision then read instead of w, with the same bits: worth it where few rows are
+ * multiplied many times. It is stale once w changes. */
+typedef enum { WHALE_FLOAT32 = 0, WHALE_BF16 = 1 } whale_precision;
+int    whale_has(whale_device *dev, whale_precision precision);
+size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M); /* 0: reads w itself */
+typedef struct { int N, M; whale_precision precision; const float *w; float *packed; } whale_pack;
+whale_status whale_pack_weight(whale_device *dev, const whale_pack *a);
+
 /* ---- matrix products. Weights w [N, M] contiguous ----
  * forward:   y[t,n]  = (accumulate ? y[t,n] : 0) + sum_m x[t,m] w[n,m]
  * backward x: dx[t,m] = (accumulate ? dx[t,m] : 0) + sum_n dy[t,n] w[n,m]
  * backward w: dw[n,m] += sum_t dy[t,n] x[t,m]
  * Each element is one chain of fused multiply-adds over the summed index in ascending
  * order (backward w: over t), so y of a row is the same bits for every T. */
-typedef struct { int T, N, M, ldx, ldy; int accumulate; const float *x, *w; float *y; } whale_matmul;
+typedef struct {
+    int T, N, M, ldx, ldy; int accumulate; whale_precision precision;
+    const float *x, *w, *packed; /* packed: NULL, or what whale_pack_weight made of w */
+    float *y;
+} whale_matmul;
 whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a);
-typedef struct { int T, N, M, lddy, lddx; int accumulate; const float *dy, *w; float *dx; } whale_matmul_grad_x;
+typedef struct {
+    int T, N, M, lddy, lddx; int accumulate; whale_precision precision; const float *dy, *w; float *dx;
+} whale_matmul_grad_x;
 whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a);
-typedef struct { int T, N, M, lddy, ldx; const float *dy, *x; float *dw; } whale_matmul_grad_w;
+typedef struct {
+    int T, N, M, lddy, ldx; whale_precision precision; const float *dy, *x; float *dw;
+} whale_matmul_grad_w;
 whale_status whale_matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a);
 
 /* ---- RoPE, rotate-half, spec/models.md 1.2, in place on `heads` heads of width d ----

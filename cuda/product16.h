@@ -1,0 +1,163 @@
+/* product16.h: the products of product.h with both factors in bfloat16.
+ *
+ * A pair of neighbouring k is one 32-bit element: [k/2][16 columns] in a packed panel, and
+ * [row][k/2] or [k/2][16 rows] in a packed tile of A. dpbf16 adds both products of a pair to a
+ * float32 sum, so the chain of product.h is walked two steps at a time; an odd end is filled up
+ * with zero. Everything is rounded as it is packed, so A is always packed. */
+
+typedef struct {
+    const float *a;
+    size_t ar, ak;  /* pair k of row r is a[r*ar + k*ak] */
+    const float *b; /* 16 columns of pair k at b + k*16; the next 16 at + bv */
+    size_t bv;
+    float *c;
+    size_t cr;
+    int K, load, cols; /* K counts pairs */
+} tile16;
+
+INLINE void tile16_body(const int R, const int NV, const tile16 *t) {
+    vf acc[14][8];
+    const int whole = t->cols / 16, rest = t->cols % 16;
+#pragma GCC unroll 14
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; j++)
+            acc[r][j] = !t->load ? v_zero()
+                        : j < whole ? v_load(t->c + (size_t)r * t->cr + j * 16)
+                                    : v_load_n(t->c + (size_t)r * t->cr + j * 16, rest);
+    const float *a = t->a, *b = t->b;
+    const size_t ar = t->ar, ak = t->ak, bv = t->bv;
+    for (int k = t->K; k > 0; k--) {
+        vf bj[8];
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; j++) bj[j] = v_load(b + (size_t)j * bv);
+#pragma GCC unroll 14
+        for (int r = 0; r < R; r++) {
+            vf x = v_set1(a[(size_t)r * ar]);
+            if (NV > 1) x = v_pin(x);
+#pragma GCC unroll 8
+            for (int j = 0; j < NV; j++) acc[r][j] = _mm512_dpbf16_ps(acc[r][j], (__m512bh)x, (__m512bh)bj[j]);
+        }
+        a += ak;
+        b += 16;
+    }
+#pragma GCC unroll 14
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; j++) {
+            if (j < whole) v_store(t->c + (size_t)r * t->cr + j * 16, acc[r][j]);
+            else v_store_n(t->c + (size_t)r * t->cr + j * 16, acc[r][j], rest);
+        }
+}
+
+#define TILE16(R, NV) static __attribute__((noinline)) void tile16_##R##_##NV(const tile16 *t) { tile16_body(R, NV, t); }
+typedef void tile16_fn(const tile16 *);
+TILE16(1, 1) TILE16(2, 1) TILE16(3, 1) TILE16(4, 1) TILE16(5, 1) TILE16(6, 1) TILE16(7, 1)
+TILE16(8, 1) TILE16(9, 1) TILE16(10, 1) TILE16(11, 1) TILE16(12, 1) TILE16(13, 1) TILE16(14, 1)
+TILE16(1, 2) TILE16(2, 2) TILE16(3, 2) TILE16(4, 2) TILE16(5, 2) TILE16(6, 2) TILE16(7, 2)
+TILE16(8, 2) TILE16(9, 2) TILE16(10, 2) TILE16(11, 2) TILE16(12, 2) TILE16(13, 2) TILE16(14, 2)
+TILE16(1, 4) TILE16(2, 4) TILE16(3, 4) TILE16(4, 4) TILE16(5, 4) TILE16(6, 4) TILE16(7, 4)
+TILE16(1, 8) TILE16(2, 8) TILE16(3, 8)
+static tile16_fn *const tiles16_1[15] = {0, tile16_1_1, tile16_2_1, tile16_3_1, tile16_4_1, tile16_5_1, tile16_6_1,
+    tile16_7_1, tile16_8_1, tile16_9_1, tile16_10_1, tile16_11_1, tile16_12_1, tile16_13_1, tile16_14_1};
+static tile16_fn *const tiles16_2[15] = {0, tile16_1_2, tile16_2_2, tile16_3_2, tile16_4_2, tile16_5_2, tile16_6_2,
+    tile16_7_2, tile16_8_2, tile16_9_2, tile16_10_2, tile16_11_2, tile16_12_2, tile16_13_2, tile16_14_2};
+static tile16_fn *const tiles16_4[8] = {0, tile16_1_4, tile16_2_4, tile16_3_4, tile16_4_4, tile16_5_4, tile16_6_4, tile16_7_4};
+static tile16_fn *const tiles16_8[4] = {0, tile16_1_8, tile16_2_8, tile16_3_8};
+
+static void tile16_row(tile16 t, int rows) {
+    int vectors = (t.cols + 15) / 16, cols = t.cols, width;
+    while (vectors > 0) {
+        tile16_fn *f;
+        if (rows <= 3 && vectors >= 8) width = 8, f = tiles16_8[rows];
+        else if (rows <= 7 && vectors >= 4) width = 4, f = tiles16_4[rows];
+        else if (vectors >= 2) width = 2, f = tiles16_2[rows];
+        else width = 1, f = tiles16_1[rows];
+        t.cols = MIN(cols, width * 16);
+        f(&t);
+        t.b += (size_t)width * t.bv;
+        t.c += width * 16;
+        vectors -= width;
+        cols -= width * 16;
+    }
+}
+
+/* Pairs of 32 floats that follow each other, of which n exist. */
+INLINE vf pairs_of(const float *p, int n) {
+    vf lo, hi;
+    if (n >= 32) lo = v_load(p), hi = v_load(p + 16);
+    else lo = v_load_n(p, MIN(n, 16)), hi = n > 16 ? v_load_n(p + 16, n - 16) : v_zero();
+    return (vf)_mm512_cvtne2ps_pbh(hi, lo);
+}
+
+/* 16 pairs of (lo[i], hi[i]). */
+INLINE vf pair_up(vf lo, vf hi) {
+    __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(lo));
+    __m512i h = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(hi));
+    return (vf)_mm512_or_si512(l, _mm512_slli_epi32(h, 16));
+}
+
+/* dst[k/2][0..16) = pairs of src[c*ld + k] for c < cols, 0 beyond. */
+static void pack_across16(float *dst, const float *src, size_t ld, int cols, int K) {
+    vf r[16];
+    for (int k = 0; k < K; k += 32) {
+        int n = MIN(32, K - k), pairs = (n + 1) / 2;
+        for (int c = 0; c < 16; c++) r[c] = c < cols ? pairs_of(src + (size_t)c * ld + k, n) : v_zero();
+        v_transpose(r);
+        for (int i = 0; i < pairs; i++) v_store(dst + (size_t)(k / 2 + i) * 16, r[i]);
+    }
+}
+
+/* dst[k/2][0..16) = pairs of src[k*ld + c] for c < cols, 0 beyond. */
+static void pack_along16(float *dst, const float *src, size_t ld, int cols, int K) {
+    for (int k = 0; k < K; k += 2, dst += 16) {
+        const float *p = src + (size_t)k * ld;
+        vf lo = v_load_n(p, cols), hi = k + 1 < K ? v_load_n(p + ld, cols) : v_zero();
+        v_store(dst, pair_up(lo, hi));
+    }
+}
+
+static void pack_b16(float *dst, const product *p, int c0, int cols, int k0, int K) {
+    size_t panel = (size_t)(K + 1) / 2;
+    for (int c = 0; c < cols; c += 16) {
+        const float *src = p->b + (size_t)k0 * p->bk + (size_t)(c0 + c) * p->bc;
+        int n = MIN(16, cols - c);
+        if (p->bc == 1) pack_along16(dst + (size_t)c * panel, src, p->bk, n, K);
+        else pack_across16(dst + (size_t)c * panel, src, p->bc, n, K);
+    }
+}
+
+static void place_a16(tile16 *t, float *buf, const product *p, int r0, int rows, int k0, int K) {
+    const float *src = p->a + (size_t)r0 * p->ar + (size_t)k0 * p->ak;
+    t->a = buf;
+    if (p->ar == 1 && p->ak != 1) {
+        pack_along16(buf, src, p->ak, rows, K);
+        t->ar = 1, t->ak = 16;
+        return;
+    }
+    t->ar = (size_t)pack_k + 16, t->ak = 1;
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k));
+}
+
+static void product_piece16(const void *job, int piece, int thread) {
+    const product *p = job;
+    float *panel = scratch_of(p->dev, thread);
+    float *abuf = panel + (size_t)p->k_block * p->col_block;
+    int r0 = piece % p->row_blocks * p->row_block, c0 = piece / p->row_blocks * p->col_block;
+    int r1 = MIN(p->rows, r0 + p->row_block), cols = MIN(p->col_block, p->cols - c0);
+    int height = tile_height(r1 - r0, tall);
+    size_t pairs = (size_t)(p->K + 1) / 2;
+    for (int k = 0; k < p->K; k += p->k_block) {
+        int K = MIN(p->k_block, p->K - k);
+        tile16 t = {.b = panel, .bv = (size_t)(K + 1) / 2 * 16, .K = (K + 1) / 2, .load = k > 0 || p->load, .cols = cols, .cr = p->cr};
+        if (p->packed) t.b = p->packed + (size_t)c0 * pairs + (size_t)k * 8, t.bv = pairs * 16;
+        else pack_b16(panel, p, c0, cols, k, K);
+        for (int r = r0; r < r1; r += height) {
+            int rows = MIN(height, r1 - r);
+            place_a16(&t, abuf, p, r, rows, k, K);
+            t.c = p->c + (size_t)r * p->cr + c0;
+            tile16_row(t, rows);
+        }
+    }
+}

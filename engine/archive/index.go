@@ -20,19 +20,19 @@ const indexHead = "index\ttask\tsample\tharness\toutcome\tverdict\treward\tturns
 
 // Rollout is one line of a list.
 type Rollout struct {
-	File    string // of the unit; with Index it finds the trajectory
-	Index   int    // from 0
-	Task    engine.TaskID
-	Sample  int
-	Harness engine.HarnessID
-	Outcome engine.Outcome
-	Verdict engine.VerdictKind
-	Reward  float64
-	Turns   int // calls of the model
-	Tools   int // calls of tools
-	Sampled int // tokens the model wrote
-	Prompt  int // prompt tokens, cached ones included
-	Phase   string
+	File    string             `json:"file"`  // of the unit; with Index it finds the trajectory
+	Index   int                `json:"index"` // from 0
+	Task    engine.TaskID      `json:"task"`
+	Sample  int                `json:"sample"`
+	Harness engine.HarnessID   `json:"harness"`
+	Outcome engine.Outcome     `json:"outcome"`
+	Verdict engine.VerdictKind `json:"verdict"`
+	Reward  float64            `json:"reward"`
+	Turns   int                `json:"turns"`   // calls of the model
+	Tools   int                `json:"tools"`   // calls of tools
+	Sampled int                `json:"sampled"` // tokens the model wrote
+	Prompt  int                `json:"prompt"`  // prompt tokens, cached ones included
+	Phase   string             `json:"phase"`
 }
 
 // encodeIndex lists rollouts. No times: two runs with the same seed have the same lists.

@@ -71,7 +71,7 @@ func doctorSandbox(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
 	opened := time.Since(began)
-	domain, err := openDomain("lookup", "", 1)
+	domain, _, err := openDomain("lookup", "", 1)
 	if err != nil {
 		return err
 	}

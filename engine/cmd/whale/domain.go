@@ -14,32 +14,42 @@ import (
 )
 
 // openDomain builds the tasks of a name. Generated domains are drawn from the run's
-// seed; chess reads a folder or file of puzzles when there is one.
-func openDomain(name, data string, seed uint64) (*engine.Domain, error) {
+// seed; chess reads a folder or file of puzzles when there is one. The notices say what
+// was read and left out, one file a line; they are for stderr once nothing can fail any
+// more, since the first line there is the error's.
+func openDomain(name, data string, seed uint64) (d *engine.Domain, notices []string, err error) {
 	switch name {
 	case lookup.Name, sums.Name:
 		if data != "" {
-			return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("takes no --data, its tasks are generated"))}
+			return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("takes no --data, its tasks are generated"))}
 		}
 		if name == lookup.Name {
-			return lookup.New(seed, lookup.Options{})
+			d, err = lookup.New(seed, lookup.Options{})
+		} else {
+			d, err = sums.New(seed, sums.Options{})
 		}
-		return sums.New(seed, sums.Options{})
+		return d, nil, err
 	case chess.Name:
 		if data == "" {
-			return chess.Generated(seed, chess.Options{})
+			d, err = chess.Generated(seed, chess.Options{})
+			return d, nil, err
 		}
-		domain, reports, err := chess.Open(data, chess.Options{})
-		for _, r := range reports {
-			fmt.Fprintln(os.Stderr, r)
-		}
-		return domain, err
+		d, reports, err := chess.Open(data, chess.Options{})
+		return d, lines(reports), err
 	case math.Name:
 		return openMath(data)
 	case searchqa.Name:
 		return openSearchQA(data)
 	}
-	return nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa"))}
+	return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa"))}
+}
+
+func lines[R fmt.Stringer](reports []R) []string {
+	var text []string
+	for _, r := range reports {
+		text = append(text, r.String())
+	}
+	return text
 }
 
 // openHarness reads a candidate from a file or a folder with harness.go; an empty path

@@ -58,6 +58,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	}
 	defer program.Close()
 
+	s.announce()
 	config.Sampling.Temperature = c.Temperature
 	tasks := s.domain.Tasks(engine.Split(c.Split))
 	if c.Tasks > 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -16,19 +15,16 @@ import (
 // openMath reads a folder of problems. What runs the code tool's programs is named by the
 // environment, like the services of other domains: WHALE_CODE is the URL of a
 // SandboxFusion service or the path of a micropython.wasm; without it Starlark runs them.
-func openMath(data string) (*engine.Domain, error) {
+func openMath(data string) (*engine.Domain, []string, error) {
 	if data == "" {
-		return nil, usageError{engine.Fail(engine.AtTask, math.Name, errors.New("wants --data, a folder with *_train.jsonl and test sets, or one JSONL file"))}
+		return nil, nil, usageError{engine.Fail(engine.AtTask, math.Name, errors.New("wants --data, a folder with *_train.jsonl and test sets, or one JSONL file"))}
 	}
 	code, err := openCode(os.Getenv("WHALE_CODE"))
 	if err != nil {
-		return nil, usageError{engine.Fail(engine.AtTask, "WHALE_CODE", err)}
+		return nil, nil, usageError{engine.Fail(engine.AtTask, "WHALE_CODE", err)}
 	}
 	domain, reports, err := math.Open(data, math.Options{Code: code})
-	for _, r := range reports {
-		fmt.Fprintln(os.Stderr, r)
-	}
-	return domain, err
+	return domain, lines(reports), err
 }
 
 func openCode(where string) (math.Interpreter, error) {

@@ -55,7 +55,7 @@ func rewrite(from *archive.Reader, dir string, summary engine.Summary, others []
 	config := from.Manifest().Config
 	s := &site{}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if s.domain, err = openDomain(config.Domain, config.Data, config.Seed); err != nil {
+	if s.domain, _, err = openDomain(config.Domain, config.Data, config.Seed); err != nil {
 		return err
 	}
 	if s.device, err = openDevice("cpu", 1); err != nil {

@@ -73,6 +73,7 @@ func (c *runCommand) Run(ctx context.Context) error {
 	}
 	defer store.Close()
 
+	s.announce()
 	summary, err := c.alternate(ctx, config, s, store, proposer)
 	if err != nil {
 		if errors.Is(err, engine.ErrConfig) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 // site is what run and eval share: one model on one device beside one sandbox.
 type site struct {
 	domain  *engine.Domain
+	notices []string // what the domain has to say about its files
 	device  *cuda.Device
 	trainer *trainer.Trainer
 	sandbox *sandbox.Sandbox
@@ -31,7 +33,7 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.domain, err = openDomain(c.Domain, c.Data, c.Seed); err != nil {
+	if s.domain, s.notices, err = openDomain(c.Domain, c.Data, c.Seed); err != nil {
 		return nil, err
 	}
 	if s.device, err = openDevice(c.Device, threads); err != nil {
@@ -45,6 +47,14 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 	}
 	s.sandbox, err = sandbox.Open(ctx, sandbox.Config{})
 	return s, err
+}
+
+// announce says what was read and left out; callers do it when nothing but the work itself
+// can fail any more.
+func (s *site) announce() {
+	for _, line := range s.notices {
+		fmt.Fprintln(os.Stderr, line)
+	}
 }
 
 // parts are the engine's view of the site.

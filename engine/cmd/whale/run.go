@@ -73,7 +73,6 @@ func (c *runCommand) Run(ctx context.Context) error {
 	}
 	defer store.Close()
 
-	s.announce()
 	summary, err := c.alternate(ctx, config, s, store, proposer)
 	if err != nil {
 		if errors.Is(err, engine.ErrConfig) {
@@ -92,13 +91,29 @@ func (c *runCommand) Run(ctx context.Context) error {
 
 func (c *runCommand) alternate(ctx context.Context, config engine.Config, s *site, store *archive.Archive, proposer engine.Proposer) (*engine.Summary, error) {
 	terminal := report.NewTerminal(os.Stderr)
-	summary, err := engine.Run(ctx, config, s.parts(config, store, proposer, terminal))
+	summary, err := engine.Run(ctx, config, s.parts(config, store, proposer, &opening{Terminal: terminal, notices: s.notices}))
 	counters := s.trainer.Counters()
 	if err == nil && counters.FLOPRate() > 0 {
 		terminal.Note(fmt.Sprintf("device: %.0f GFLOP/s in training and generation, %.1f s + %.1f s",
 			counters.FLOPRate()/1e9, counters.TrainSeconds, counters.GenerateSeconds))
 	}
 	return summary, errors.Join(err, terminal.Close())
+}
+
+// opening is a terminal that says what the domain read before the first progress, which
+// comes when the run's folder and settings are accepted.
+type opening struct {
+	*report.Terminal
+	notices []string
+}
+
+// Observe is called one at a time.
+func (o *opening) Observe(p engine.Progress) {
+	for _, line := range o.notices {
+		o.Note(line)
+	}
+	o.notices = nil
+	o.Terminal.Observe(p)
 }
 
 // report writes the page and the table.

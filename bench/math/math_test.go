@@ -74,7 +74,7 @@ func TestReader(t *testing.T) {
 		`{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "Three?"}], "reward_model": {"ground_truth": "3"}}`,
 		`{"problem": "Four?", "solution": "So it is $\\boxed{\\frac{8}{2}}$.", "unique_id": "four", "subject": "Geometry", "level": 5}`,
 		``,
-		`{"prompt": "Five?", "answer": 5.0}`,
+		`{"prompt": "Solve the following math problem step by step. The last line is Answer: $Answer.\n\nFive?\n\nRemember to put your answer on its own line after \"Answer:\".", "answer": 5.0}`,
 		`{"question": "Six?"`,
 		`{"question": "Seven?"}`,
 		`{"question": "Eight?", "answer": "no marks\n#### "}`,

@@ -172,7 +172,7 @@ func parseRow(line []byte, long bool) (*problem, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrJSON, err)
 	}
-	question := strings.TrimSpace(firstOf(r.Question, r.Problem, promptText(r.Prompt)))
+	question := bareQuestion(strings.TrimSpace(firstOf(r.Question, r.Problem, promptText(r.Prompt))))
 	if question == "" {
 		return nil, ErrQuestion
 	}
@@ -206,6 +206,25 @@ func (r *row) reference() string {
 		return boxes[0]
 	}
 	return text
+}
+
+// DAPO wraps each problem in paragraphs that ask for another form of answer than the box.
+const (
+	dapoBegin = "Solve the following math problem step by step."
+	dapoEnd   = "Remember to put your answer on its own line"
+)
+
+// bareQuestion drops the paragraphs that DAPO puts around a problem.
+func bareQuestion(text string) string {
+	if strings.HasPrefix(text, dapoBegin) {
+		if _, rest, ok := strings.Cut(text, "\n\n"); ok {
+			text = rest
+		}
+	}
+	if at := strings.LastIndex(text, "\n\n"+dapoEnd); at > 0 {
+		text = text[:at]
+	}
+	return strings.TrimSpace(text)
 }
 
 func firstOf(texts ...string) string {

@@ -13,6 +13,7 @@ const (
 	maxTurns    = 2    // replies of the model in all
 	maxNudges   = 0    // replies without box and program that are answered with nudgeText
 	samples     = 1    // replies to the same context in the last turn, of which the most frequent answer counts
+	replyTokens = 0    // most tokens of one reply; 0 = the rest of the budget
 	outputBytes = 1000 // of a program's output that enter the context; 0 = all
 )
 
@@ -71,9 +72,9 @@ func opening(s *kit.Session) []kit.Message {
 // ask lets the model write; in the last turn several samples may vote.
 func ask(s *kit.Session, messages []kit.Message, turn int) (kit.Reply, error) {
 	if turn < maxTurns || samples == 1 {
-		return s.Generate(messages, kit.Options{})
+		return s.Generate(messages, kit.Options{MaxTokens: replyTokens})
 	}
-	reply, err := s.Generate(messages, kit.Options{Samples: samples})
+	reply, err := s.Generate(messages, kit.Options{Samples: samples, MaxTokens: replyTokens})
 	if err != nil {
 		return reply, err
 	}

@@ -104,7 +104,7 @@ func (l *lexer) font(name string) error {
 	case trimmed == "and" || trimmed == "or" || trimmed == ", and" || trimmed == ", or":
 		l.sign("and")
 	case (name == "operatorname" || name == "mathrm") && l.named(trimmed):
-	case !strings.ContainsFunc(trimmed, unicode.IsLetter) || strings.HasPrefix(trimmed, `\`):
+	case !strings.ContainsFunc(trimmed, unicode.IsLetter) || strings.ContainsRune(`\0123456789.-`, rune(trimmed[0])):
 		l.text = trimmed + " " + l.rest()
 		l.at = 0
 	default:

@@ -125,6 +125,9 @@ func (c *comparison) named(n *node) (*node, bool) {
 		return nil, false
 	}
 	left, right := n.args[0], n.args[1]
+	if right.op == opSymbol && left.constant() { // 5 = x
+		left, right = right, left
+	}
 	function := left.op == opMultiply && left.args[0].op == opSymbol && (left.args[1].op == opSymbol || left.args[1].op == opBracket)
 	if n.relations[0] != "=" || left.op != opSymbol && !function {
 		return nil, false

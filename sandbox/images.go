@@ -114,11 +114,11 @@ func (p *process) drop(id engine.HarnessID) {
 // gives up: others may wait for the same.
 func (p *process) fetch(program *program, l *loading) {
 	defer close(l.done)
-	id, frames := p.open()
+	id, seat := p.open()
 	defer p.end(id)
 	p.send(abi.Frame{Kind: abi.FrameLoad, Session: id, Payload: abi.AppendLoadOrder(nil,
 		abi.LoadOrder{Image: l.number, Source: program.harness.Source})})
-	f, err := program.next(context.Background(), p, id, frames)
+	f, err := program.next(p, id, seat)
 	if err == nil {
 		err = program.loaded(f.Payload)
 	}

@@ -95,7 +95,7 @@ func (w *post) peek() *process {
 
 func (w *post) killOverdue() {
 	if p := w.peek(); p != nil {
-		p.killOverdue(w.config.Limits.Time + w.config.Limits.Grace)
+		p.killOverdue(w.config.Limits)
 	}
 }
 

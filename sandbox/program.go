@@ -66,15 +66,19 @@ func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host)
 		return use, err
 	}
 	defer process.release(l)
-	id, frames := process.open()
+	id, seat := process.open()
 	defer process.end(id)
+	defer context.AfterFunc(ctx, func() { process.cancel(id) })()
 	process.send(abi.Frame{Kind: abi.FrameRun, Session: id, Payload: abi.AppendRunOrder(nil,
 		abi.RunOrder{Image: l.number, Start: encodeStart(start)})})
 	for {
-		f, err := p.next(ctx, process, id, frames)
+		f, err := p.next(process, id, seat)
 		if err != nil {
-			process.send(abi.Frame{Kind: abi.FrameCancel, Session: id})
 			return use, err
+		}
+		if ctx.Err() != nil {
+			process.cancel(id)
+			return use, p.fault(ctx.Err())
 		}
 		if f.Kind == abi.FrameDone {
 			return p.done(f.Payload, use)
@@ -85,7 +89,7 @@ func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host)
 			err = p.fault(fmt.Errorf("answer of %d bytes", len(payload)))
 		}
 		if err != nil {
-			process.send(abi.Frame{Kind: abi.FrameCancel, Session: id})
+			process.cancel(id)
 			return use, err
 		}
 		process.send(abi.Frame{Kind: abi.FrameAnswer, Session: id, Payload: payload})
@@ -103,18 +107,9 @@ func (p *program) usable() error {
 }
 
 // next waits for the worker's next frame of a session.
-func (p *program) next(ctx context.Context, process *process, id uint32, frames <-chan abi.Frame) (abi.Frame, error) {
-	select {
-	case f := <-frames:
+func (p *program) next(process *process, id uint32, seat *seat) (abi.Frame, error) {
+	if f, ok := process.next(id, seat); ok {
 		return f, nil
-	case <-ctx.Done():
-		return abi.Frame{}, p.fault(ctx.Err())
-	case <-process.dead:
-	}
-	select {
-	case f := <-frames: // its last word
-		return f, nil
-	default:
 	}
 	blamed, failure := process.why()
 	if blamed == id {

@@ -3,8 +3,8 @@
 //
 // Compiled guest code can't be preempted, so nothing that has to wait for it may live in
 // the engine's process: a garbage collection there would hang as long as a guest loops.
-// Here, one guest at a time holds the slot; the automatic collector is off and the
-// holder collects between two guests. A watch ends a guest whose time is used up by
+// Here, one loop runs the guests in turn, each up to its next request; the automatic
+// collector is off and the loop collects between two guests. A watch ends a guest whose time is used up by
 // writing the interpreter's run id; what does not react to that is ended by the engine's
 // process, which kills this one.
 //

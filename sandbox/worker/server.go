@@ -1,16 +1,14 @@
 package worker
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"iter"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,48 +18,38 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
 
-// server is the whole of a worker.
+// server is the whole of a worker: one loop on one thread that reads frames and resumes
+// the session of each as a coroutine. So guest code, images and instances need no locks,
+// and a call of the host costs no wake of another thread.
 type server struct {
-	ctx     context.Context
-	setup   abi.Setup
-	machine *fork.Machine
-	wordAt  uint32 // address of the interpreter's run id in every guest
-	watch   *watch
-	slot    slot
-	shelf   shelf // guarded by the slot
-
-	writing sync.Mutex
-	conn    net.Conn
-	frame   []byte // room to encode, guarded by writing
-
-	mu       sync.Mutex
+	ctx      context.Context
+	setup    abi.Setup
+	machine  *fork.Machine
+	wordAt   uint32 // address of the interpreter's run id in every guest
+	watch    *watch
+	shelf    shelf
+	link     *abi.Link
+	out      []byte // frames to be written
 	sessions map[uint32]*session
 }
 
-// slot is the right to run guest code, to touch images and instances and to collect
-// garbage. Whoever waits for the engine's process doesn't hold it.
-type slot chan struct{}
-
-func (s slot) acquire() { s <- struct{}{} }
-func (s slot) release() { <-s }
+// maxUnsent is how many bytes wait at most for the frames that came together to be
+// answered together.
+const maxUnsent = 16 << 10
 
 // run serves the socket until it closes; the result is the exit status.
 func run(confinement []string) int {
 	// Compiled guest code never stops for the collector; see shelf.collect.
 	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(2)
-	conn, err := net.FileConn(os.NewFile(socketFD, "socket"))
-	if err != nil {
-		return fail(err)
-	}
+	runtime.GOMAXPROCS(2) // the loop and the watch
+	runtime.LockOSThread()
 	memory, err := unix.Mmap(runningFD, 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fail(err)
 	}
-	s := &server{ctx: context.Background(), conn: conn, slot: make(slot, 1), sessions: map[uint32]*session{}}
-	s.watch = &watch{running: abi.RunningAt(memory)}
-	in := bufio.NewReaderSize(conn, 64<<10)
-	first, err := abi.ReadFrame(in)
+	s := &server{ctx: context.Background(), link: abi.NewLink(socketFD), sessions: map[uint32]*session{}}
+	s.watch = &watch{running: abi.RunningAt(memory), thread: unix.Gettid()}
+	first, err := s.receive()
 	if err != nil {
 		return fail(err)
 	}
@@ -72,11 +60,12 @@ func run(confinement []string) int {
 	report.Confinement = confinement
 	s.send(abi.Frame{Kind: abi.FrameReady, Payload: abi.AppendReport(nil, report)})
 	if report.Fault != "" {
+		s.flush()
 		return 1
 	}
 	go s.watch.loop()
 	for {
-		f, err := abi.ReadFrame(in)
+		f, err := s.receive()
 		if errors.Is(err, io.EOF) {
 			return 0
 		}
@@ -84,6 +73,24 @@ func run(confinement []string) int {
 			return fail(err)
 		}
 		s.dispatch(f)
+		if len(s.out) > maxUnsent {
+			s.flush()
+		}
+	}
+}
+
+// receive gives the next frame. Before it waits for one it sends what there is to send.
+// The payload is valid until the next call.
+func (s *server) receive() (abi.Frame, error) {
+	for {
+		f, ok, err := s.link.Next()
+		if ok || err != nil {
+			return f, err
+		}
+		s.flush()
+		if err := s.link.Fill(); err != nil {
+			return abi.Frame{}, err
+		}
 	}
 }
 
@@ -130,65 +137,62 @@ func (s *server) greet() error {
 	return errors.Join(err, failed, i.Close())
 }
 
-// send writes one frame. A broken socket means that the engine's process is gone, and
-// the reading side ends this one.
-func (s *server) send(f abi.Frame) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.frame = abi.AppendFrame(s.frame[:0], f)
-	if _, err := s.conn.Write(s.frame); err != nil {
+// send puts a frame where flush finds it.
+func (s *server) send(f abi.Frame) { s.out = abi.AppendFrame(s.out, f) }
+
+// flush writes. A broken socket means that the engine's process is gone.
+func (s *server) flush() {
+	if len(s.out) == 0 {
+		return
+	}
+	if _, err := s.link.Write(s.out); err != nil {
 		os.Exit(0)
+	}
+	if s.out = s.out[:0]; cap(s.out) > 1<<20 {
+		s.out = nil
 	}
 }
 
 func (s *server) dispatch(f abi.Frame) {
 	switch f.Kind {
 	case abi.FrameLoad, abi.FrameRun:
-		x := &session{id: f.Session, server: s, answers: make(chan []byte, 1), cancel: make(chan struct{}),
-			left: time.Duration(s.setup.MaxTime)}
-		s.mu.Lock()
+		x := &session{id: f.Session, server: s, left: time.Duration(s.setup.MaxTime)}
+		x.resume, _ = iter.Pull(func(yield func(struct{}) bool) {
+			x.wait = yield
+			s.serve(x, f)
+		})
 		s.sessions[f.Session] = x
-		s.mu.Unlock()
-		go s.serve(x, f)
+		s.resume(x)
 	case abi.FrameAnswer:
-		if x := s.session(f.Session); x != nil {
-			x.answers <- f.Payload
+		if x := s.sessions[f.Session]; x != nil {
+			x.answer = f.Payload
+			s.resume(x)
 		}
 	case abi.FrameCancel:
-		if x := s.session(f.Session); x != nil {
-			close(x.cancel)
+		if x := s.sessions[f.Session]; x != nil {
+			x.cancelled = true
+			s.resume(x)
 		}
 	case abi.FrameDrop:
-		// Not here: a guest may hold the slot, and the reader must go on to hear that it
-		// is cancelled.
-		go func() {
-			s.slot.acquire()
-			defer s.slot.release()
-			s.shelf.drop(f.Session)
-		}()
+		s.shelf.drop(f.Session)
 	}
 }
 
-// session finds the session of a frame; it may have ended already.
-func (s *server) session(id uint32) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id]
+// resume lets a session go on to its next request, or to its end.
+func (s *server) resume(x *session) {
+	if _, waits := x.resume(); !waits {
+		delete(s.sessions, x.id)
+		s.shelf.collect()
+	}
 }
 
 func (s *server) serve(x *session, f abi.Frame) {
 	reply := abi.Frame{Session: x.id}
-	s.slot.acquire()
 	if f.Kind == abi.FrameLoad {
 		reply.Kind, reply.Payload = abi.FrameLoaded, abi.AppendLoadResult(nil, s.load(x, f.Payload))
 	} else {
 		reply.Kind, reply.Payload = abi.FrameDone, abi.AppendRunResult(nil, s.run(x, f.Payload))
 	}
-	s.shelf.collect()
-	s.slot.release()
-	s.mu.Lock()
-	delete(s.sessions, x.id)
-	s.mu.Unlock()
 	s.send(reply)
 }
 
@@ -251,7 +255,7 @@ func (s *server) run(x *session, payload []byte) abi.RunResult {
 	result := abi.RunResult{Limit: x.ended(err), Nanoseconds: int(x.spent)}
 	switch {
 	case result.Limit.Kind != "":
-	case errors.Is(err, errCancelled), x.cancelled():
+	case errors.Is(err, errCancelled), x.cancelled:
 		result.Fault = errCancelled.Error()
 	case err != nil:
 		result.End = abi.End{Status: abi.Panic, Text: err.Error()}
@@ -262,7 +266,7 @@ func (s *server) run(x *session, payload []byte) abi.RunResult {
 		err = nil
 	}
 	var back error
-	if result.Pages, back = s.shelf.give(order.Image, x.instance, err != nil || x.overtime); back != nil {
+	if result.Pages, back = s.shelf.give(order.Image, x.instance, err != nil || x.overtime || x.cancelled); back != nil {
 		result.Fault = back.Error()
 	}
 	return result

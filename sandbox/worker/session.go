@@ -13,34 +13,28 @@ import (
 // errCancelled ends a guest whose session the engine's process gave up.
 var errCancelled = errors.New("cancelled")
 
-// session is one load or run. It implements fork.Host for its instance.
+// session is one load or run, a coroutine of the server's loop. It implements fork.Host
+// for its instance.
 type session struct {
 	id     uint32
 	server *server
 
-	answers chan []byte   // the answer to the pending call
-	cancel  chan struct{} // closed by FrameCancel
+	resume func() (struct{}, bool) // goes on until the next request; false = it has ended
+	wait   func(struct{}) bool     // goes back to the loop until resume
+	answer []byte                  // to the pending request, set before resume
 
-	instance *fork.Instance
-	word     *atomic.Uint64 // ends interpreted code when written
-	left     time.Duration  // guest time that remains
-	spent    time.Duration
-	overtime bool // written by the watch while in guest code, read after it
-	calls    int
-	output   int
-	limit    abi.Limit // passed in a host call
+	instance  *fork.Instance
+	word      *atomic.Uint64 // ends interpreted code when written
+	left      time.Duration  // guest time that remains
+	spent     time.Duration
+	overtime  bool // written by the watch while in guest code, read after it
+	cancelled bool // written by the watch while in guest code, by the loop otherwise
+	calls     int
+	output    int
+	limit     abi.Limit // passed in a host call
 }
 
-func (s *session) cancelled() bool {
-	select {
-	case <-s.cancel:
-		return true
-	default:
-		return false
-	}
-}
-
-// Answer passes a request of the guest on and waits for the answer, without the slot.
+// Answer passes a request of the guest on and lets others run until the answer is there.
 func (s *session) Answer(request []byte) ([]byte, error) {
 	s.server.watch.leave(s)
 	defer s.server.watch.enter(s)
@@ -48,14 +42,11 @@ func (s *session) Answer(request []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.server.send(abi.Frame{Kind: abi.FrameCall, Session: s.id, Payload: request})
-	s.server.slot.release()
-	defer s.server.slot.acquire()
-	select {
-	case answer := <-s.answers:
-		return answer, nil
-	case <-s.cancel:
+	s.wait(struct{}{})
+	if s.cancelled {
 		return nil, errCancelled
 	}
+	return s.answer, nil
 }
 
 // count holds a request against the limits.
@@ -64,7 +55,7 @@ func (s *session) count(size int) error {
 	s.calls++
 	s.output += size
 	switch {
-	case s.overtime:
+	case s.overtime, s.cancelled:
 		return errCancelled // the end of the run says why
 	case s.calls > setup.MaxCalls:
 		s.limit = abi.Limit{Kind: string(engine.LimitCalls), Value: s.calls, Limit: setup.MaxCalls}

@@ -16,7 +16,7 @@ const (
 )
 
 // shelf holds the images of a worker and their instances at rest. Its methods are called
-// by the holder of the slot.
+// by the server's loop and its sessions, one at a time.
 type shelf struct {
 	machine   *fork.Machine
 	images    map[uint32]*entry
@@ -143,8 +143,8 @@ func (s *shelf) free(number uint32) (err error) {
 	return err
 }
 
-// collect runs the garbage collector when enough was allocated. The caller holds the
-// slot and is not in guest code, so no guest can make it wait.
+// collect runs the garbage collector when enough was allocated. No guest code
+// runs meanwhile, so no guest can make it wait.
 func (s *shelf) collect() {
 	metrics.Read(s.allocated)
 	now := s.allocated[0].Value.Uint64()

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
@@ -13,24 +12,23 @@ import (
 // tick is how often the watch looks, and so how late an interrupt may come.
 const tick = 5 * time.Millisecond
 
-// watch ends guest code whose time is used up. At most one session is in guest code, on
-// one thread from enter to leave. Time is that thread's processor time: a guest can't
+// watch ends guest code whose time is used up. At most one session is in guest code, always
+// on the same thread. Time is that thread's processor time: a guest can't
 // sleep, and a busy machine must not make a harness look slow.
 type watch struct {
 	running *abi.Running
+	thread  int // that runs guest code
 
 	mu      sync.Mutex
 	current *session // in guest code now, or nil
-	thread  int      // that runs it
 	entered time.Duration
 }
 
-// enter says that a session goes into guest code on the calling thread.
+// enter says that a session goes into guest code.
 func (w *watch) enter(s *session) {
-	runtime.LockOSThread()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.current, w.thread = s, unix.Gettid()
+	w.current = s
 	w.entered = readClock(unix.CLOCK_THREAD_CPUTIME_ID)
 	w.running.Enter(s.id)
 }
@@ -44,7 +42,6 @@ func (w *watch) leave(s *session) {
 	s.left -= spent
 	s.spent += spent
 	w.current = nil
-	runtime.UnlockOSThread()
 }
 
 // loop looks for ever whether the current session must be interrupted. The word is
@@ -57,7 +54,10 @@ func (w *watch) loop() {
 			if readClock(threadClock(w.thread))-w.entered > s.left {
 				s.overtime = true
 			}
-			if (s.overtime || s.cancelled()) && s.word != nil {
+			if w.running.Interrupted() == s.id {
+				s.cancelled = true
+			}
+			if (s.overtime || s.cancelled) && s.word != nil {
 				s.word.Add(1)
 			}
 		}

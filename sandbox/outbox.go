@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"sync"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+)
+
+// outbox writes frames: what comes while somebody writes goes with that one's next write.
+type outbox struct {
+	link   *abi.Link
+	broken func() // called when nothing can be written any more
+
+	mu      sync.Mutex
+	idle    *sync.Cond // on mu: nobody writes and nobody will
+	writing bool
+	closed  bool
+	frames  []byte // to be written
+	spare   []byte
+}
+
+func newOutbox(link *abi.Link, broken func()) *outbox {
+	o := &outbox{link: link, broken: broken}
+	o.idle = sync.NewCond(&o.mu)
+	return o
+}
+
+func (o *outbox) send(f abi.Frame) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	o.frames = abi.AppendFrame(o.frames, f)
+	if o.writing {
+		return
+	}
+	o.writing = true
+	for len(o.frames) > 0 && !o.closed {
+		frames := o.frames
+		o.frames = o.spare[:0]
+		o.mu.Unlock()
+		_, err := o.link.Write(frames)
+		o.mu.Lock()
+		if err != nil {
+			o.broken()
+			o.closed = true
+		}
+		if o.spare = frames; cap(frames) > 1<<20 {
+			o.spare = nil
+		}
+	}
+	o.writing = false
+	if o.closed {
+		o.idle.Broadcast()
+	}
+}
+
+// close returns when nobody writes any more. The worker is dead by then, so writing fails.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	for o.writing {
+		o.idle.Wait()
+	}
+}
+
+// largeFrame is what may not fit into the socket's buffer.
+const largeFrame = 16 << 10
+
+// send writes one frame. An error shows as the death of the process, to those that wait.
+func (p *process) send(f abi.Frame) {
+	if len(f.Payload) <= largeFrame {
+		p.outbox.send(f)
+		return
+	}
+	// The worker may be writing too and read only after that: somebody must read.
+	p.mu.Lock()
+	p.waiting++
+	if !p.reading {
+		p.wake()
+	}
+	p.mu.Unlock()
+	p.outbox.send(f)
+	p.mu.Lock()
+	p.waiting--
+	p.mu.Unlock()
+}

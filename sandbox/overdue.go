@@ -1,0 +1,76 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// silence is how long a worker in which no guest runs may leave sessions waiting.
+const silence = 30 * time.Second
+
+// killOverdue kills the process if one stay in guest code has lasted longer than the
+// limits allow, if the worker was stopped or if nothing is heard of it.
+func (p *process) killOverdue(limits Limits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil || p.blamed != 0 || p.verdict != "" {
+		return
+	}
+	var used unix.Timespec
+	if err := unix.ClockGettime(processClock(p.cmd.Process.Pid), &used); err != nil {
+		return // it is gone
+	}
+	now := time.Duration(used.Nano())
+	stay := p.running.Now()
+	changed := stay.Session == 0 || stay != p.stay
+	if changed {
+		p.stay, p.since = stay, now
+	}
+	// The limits are processor time, of the whole worker: a busy machine must not make a
+	// harness look slow.
+	allowed := limits.Time + limits.Grace
+	if p.cancelled[stay.Session] {
+		allowed = limits.Grace
+		p.running.Interrupt(stay.Session)
+	}
+	switch {
+	case !changed && now-p.since > allowed:
+		p.blamed = stay.Session
+	case stopped(p.cmd.Process.Pid):
+		p.verdict = "it was stopped"
+	case stay.Session == 0 && p.owes() && time.Since(p.heard) > silence:
+		p.verdict = fmt.Sprintf("it said nothing for %v", silence)
+	default:
+		return
+	}
+	p.kill()
+}
+
+// owes says whether somebody waits for the worker. The caller holds p.mu.
+func (p *process) owes() bool {
+	for _, s := range p.sessions {
+		if s.waits {
+			return true
+		}
+	}
+	return false
+}
+
+// stopped says whether a process was stopped by a signal or is being traced. Without
+// /proc nobody knows.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := bytes.Cut(stat, []byte(") "))
+	return len(state) > 0 && (state[0] == 'T' || state[0] == 't')
+}
+
+// processClock names the processor clock of a process (the kernel's encoding: ones'
+// complement of the id, three bits of flags).
+func processClock(pid int) int32 { return int32(^pid<<3 | 2) }

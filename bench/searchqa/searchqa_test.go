@@ -236,7 +236,8 @@ func TestCorpus(t *testing.T) {
 		`{"id":null,"contents":"no id"}` + "\n" +
 		`{"id":"5","contents":" "}` + "\n" +
 		`{"id":"6"}` + "\n" +
-		`nothing` + "\n" + strings.Repeat("{}\n", 30)
+		`nothing` + "\n" + strings.Repeat("{}\n", 30) +
+		"{\"id\":\"7\",\"contents\":\"meant \\ufffd, not \xff\"}\n"
 	put(t, dir, "corpus.jsonl", text)
 	cache := t.TempDir()
 	for range 2 {
@@ -245,13 +246,13 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		report := reports[len(reports)-1]
-		if report.File != "corpus.jsonl" || report.Good != 5 || report.Repaired != 2 || len(report.Bad) != maxBadPassages || report.More != 36-maxBadPassages || report.Note != "" {
+		if report.File != "corpus.jsonl" || report.Good != 6 || report.Repaired != 3 || len(report.Bad) != maxBadPassages || report.More != 36-maxBadPassages || report.Note != "" {
 			t.Errorf("%+v", report)
 		}
 		if bad := report.Bad[0]; bad.Row != 6 || !errors.Is(bad, ErrPassage) || !strings.Contains(bad.Error(), "same as an earlier row") {
 			t.Errorf("%v", bad)
 		}
-		if text := report.String(); !strings.Contains(text, "5 rows, 2 of them with bad UTF-8 that was replaced, 36 left out, the first: task corpus.jsonl:6: bad passage") {
+		if text := report.String(); !strings.Contains(text, "6 rows, 3 of them with bad UTF-8 that was replaced, 36 left out, the first: task corpus.jsonl:6: bad passage") {
 			t.Errorf("report %q", text)
 		}
 		env, err := d.World.Start(d.Test[0])

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/harnesses/kit"
 )
 
 // serve starts a server that plays the handlers one after the other, the last one for
@@ -104,6 +105,25 @@ func TestRetrievalRequest(t *testing.T) {
 	}
 	if want := `{"queries":["Where is \"Halle\"?"],"topk":2,"return_scores":true}`; got != want || method != "POST" || path != "/retrieve" || kind != "application/json" || key != "Bearer k1" {
 		t.Errorf("%s %s, %s, %s, %s", method, path, kind, key, got)
+	}
+}
+
+// A server gets no more than the first bytes of a query, whole runes only.
+func TestLongQuery(t *testing.T) {
+	var got retrieval
+	endpoint, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprint(w, twoFound)
+	})
+	query := "x" + strings.Repeat("é", 1<<19)
+	env := environment{retriever{newService(endpoint)}}
+	if _, err := env.Tool(t.Context(), engine.ToolCall{Name: "search", Args: kit.Args("query", query)}); err != nil {
+		t.Error(err)
+	}
+	if len(got.Queries) != 1 || got.Queries[0] != query[:maxQuery-1] {
+		t.Errorf("%d queries, %d bytes", len(got.Queries), len(strings.Join(got.Queries, "")))
 	}
 }
 

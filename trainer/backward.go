@@ -29,15 +29,15 @@ func (m *Model) mlpBackward(t *tape, i, R int, dx, dOut, grads cuda.Floats) erro
 	c, w, l := m.Config, m.layout.layers[i], &t.layers[i]
 	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
 	return first(
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{T: R, N: D, M: I, LdDY: D, LdX: I, DY: dx, X: l.act, DW: w.down.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{T: R, N: D, M: I, LdDY: D, LdDX: I, DY: dx, W: w.down.in(m.params), DX: t.dAct}),
+		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: D, M: I, LdDY: D, LdX: I, DY: dx, X: l.act, DW: w.down.in(grads)}),
+		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: D, M: I, LdDY: D, LdDX: I, DY: dx, W: w.down.in(m.params), DX: t.dAct}),
 		m.dev.SwiGLUBackward(cuda.SwiGLUGrad{T: R, I: I, GU: l.gateUp, DY: t.dAct, DGU: l.gateUp}),
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{T: R, N: 2 * I, M: D, LdDY: 2 * I, LdX: D, DY: l.gateUp, X: l.norm2, DW: w.gateUp.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{T: R, N: 2 * I, M: D, LdDY: 2 * I, LdDX: D, DY: l.gateUp, W: w.gateUp.in(m.params), DX: t.dNorm}),
+		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: 2 * I, M: D, LdDY: 2 * I, LdX: D, DY: l.gateUp, X: l.norm2, DW: w.gateUp.in(grads)}),
+		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: 2 * I, M: D, LdDY: 2 * I, LdDX: D, DY: l.gateUp, W: w.gateUp.in(m.params), DX: t.dNorm}),
 		m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: R, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, Accumulate: true, DY: t.dNorm,
 			X: l.mid, W: w.norm2.in(m.params), RStd: l.rstd2, DX: dx, DW: w.norm2.in(grads)}),
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{T: R, N: D, M: Q, LdDY: D, LdX: Q, DY: dx, X: l.outRows, DW: w.out.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{T: R, N: D, M: Q, LdDY: D, LdDX: Q, DY: dx, W: w.out.in(m.params), DX: dOut}),
+		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: D, M: Q, LdDY: D, LdX: Q, DY: dx, X: l.outRows, DW: w.out.in(grads)}),
+		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: D, M: Q, LdDY: D, LdDX: Q, DY: dx, W: w.out.in(m.params), DX: dOut}),
 	)
 }
 
@@ -67,8 +67,8 @@ func (m *Model) mixerBackward(t *tape, i int, n shape, grads cuda.Floats) error 
 		)
 	}
 	return first(err,
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{T: T, N: W, M: D, LdDY: W, LdX: D, DY: t.dQKV, X: l.norm1, DW: w.qkv.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{T: T, N: W, M: D, LdDY: W, LdDX: D, DY: t.dQKV, W: w.qkv.in(m.params), DX: t.dNorm}),
+		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: T, N: W, M: D, LdDY: W, LdX: D, DY: t.dQKV, X: l.norm1, DW: w.qkv.in(grads)}),
+		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: T, N: W, M: D, LdDY: W, LdDX: D, DY: t.dQKV, W: w.qkv.in(m.params), DX: t.dNorm}),
 		m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: T, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, Accumulate: true, DY: t.dNorm,
 			X: l.x, W: w.norm1.in(m.params), RStd: l.rstd1, DX: t.dx, DW: w.norm1.in(grads)}),
 	)

@@ -59,7 +59,7 @@ func (m *Model) mixer(t *tape, i int, n shape) error {
 	err := first(
 		m.dev.RMSNorm(cuda.RMSNorm{Rows: T, N: D, Heads: 1, LdX: D, LdY: D, Eps: float32(c.RMSEps),
 			X: l.x, W: w.norm1.in(m.params), Y: l.norm1, RStd: l.rstd1}),
-		m.dev.MatMul(cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: l.norm1, W: w.qkv.in(m.params), Y: projected}),
+		m.times(w.qkv, cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: l.norm1, Y: projected}),
 	)
 	if c.QKNorm {
 		err = first(err,
@@ -89,12 +89,12 @@ func (m *Model) mlp(t *tape, i, R int, next cuda.Floats) error {
 	c, w, l := m.Config, m.layout.layers[i], &t.layers[i]
 	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
 	return first(
-		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: l.outRows, W: w.out.in(m.params), Y: l.mid}),
+		m.times(w.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: l.outRows, Y: l.mid}),
 		m.dev.RMSNorm(cuda.RMSNorm{Rows: R, N: D, Heads: 1, LdX: D, LdY: D, Eps: float32(c.RMSEps),
 			X: l.mid, W: w.norm2.in(m.params), Y: l.norm2, RStd: l.rstd2}),
-		m.dev.MatMul(cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: l.norm2, W: w.gateUp.in(m.params), Y: l.gateUp}),
+		m.times(w.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: l.norm2, Y: l.gateUp}),
 		m.dev.SwiGLU(cuda.SwiGLU{T: R, I: I, GU: l.gateUp, Y: l.act}),
 		m.dev.Copy(next.Slice(0, R*D), l.mid.Slice(0, R*D)),
-		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: l.act, W: w.down.in(m.params), Y: next}),
+		m.times(w.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: l.act, Y: next}),
 	)
 }

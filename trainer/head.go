@@ -20,13 +20,13 @@ func (m *Model) loss(t *tape, P int, tau float32, grads cuda.Floats) error {
 			xent.DZ = t.logits
 		}
 		err = first(err,
-			m.dev.MatMul(cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: x, W: head, Y: t.logits}),
+			m.times(m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: x, Y: t.logits}),
 			m.dev.CrossEntropy(xent),
 		)
 		if !grads.IsNil() {
 			err = first(err,
-				m.dev.MatMulBackwardW(cuda.MatMulGradW{T: n, N: V, M: D, LdDY: V, LdX: D, DY: t.logits, X: x, DW: m.layout.head.in(grads)}),
-				m.dev.MatMulBackwardX(cuda.MatMulGradX{T: n, N: V, M: D, LdDY: V, LdDX: D, DY: t.logits, W: head,
+				m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: n, N: V, M: D, LdDY: V, LdX: D, DY: t.logits, X: x, DW: m.layout.head.in(grads)}),
+				m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: n, N: V, M: D, LdDY: V, LdDX: D, DY: t.logits, W: head,
 					DX: t.dNorm.Slice(at*D, (at+n)*D)}),
 			)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
 )
 
-// Model is a transformer's weights on a device: float32 masters, which are also what is
-// computed with. It is not safe for concurrent use; Trainer holds the lock.
+// Model is a transformer's weights on a device: float32 masters, and what the device made of
+// them to compute with. It is not safe for concurrent use; Trainer holds the lock.
 type Model struct {
 	Config checkpoint.Config
 
@@ -23,6 +23,9 @@ type Model struct {
 	params   cuda.Floats // layout.size floats
 	cos, sin cuda.Floats // [context, d/2]
 	context  int         // positions that the tables hold
+
+	precision cuda.Precision // of the products
+	packs     packs
 
 	version uint64           // grows with every change of a weight
 	id      engine.WeightsID // of version idOf
@@ -58,6 +61,7 @@ func newModel(c checkpoint.Config, dev *cuda.Device, context int) (*Model, error
 
 func (m *Model) free() {
 	m.params.Free()
+	m.packs.memory.Free()
 	m.cos.Free()
 	m.sin.Free()
 }

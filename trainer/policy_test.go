@@ -165,9 +165,18 @@ func TestCompletionsDependOnRequestOnly(t *testing.T) {
 }
 
 // The log-probabilities that the policy reports are those that the learner computes.
-func TestPolicyAndLearnerAgree(t *testing.T) {
+func TestPolicyAndLearnerAgree(t *testing.T) { policyAndLearnerAgree(t, cuda.Float32) }
+
+func TestPolicyAndLearnerAgreeInBF16(t *testing.T) {
+	if dev := cpu(t, 1); !dev.Has(cuda.BF16) {
+		t.Skip("this processor has no bfloat16 products (AVX512_BF16): nothing tested")
+	}
+	policyAndLearnerAgree(t, cuda.BF16)
+}
+
+func policyAndLearnerAgree(t *testing.T, precision cuda.Precision) {
 	for _, family := range []string{checkpoint.Llama, checkpoint.Qwen3} {
-		tr := serve(t, small(family), cpu(t, 2), Options{})
+		tr := serve(t, small(family), cpu(t, 2), Options{Precision: precision})
 		var requests []engine.Request
 		for _, r := range mixedRequests(40) {
 			r.Sampling.Temperature = 1 // what the learner assumes; truncation does not change the log-probability

@@ -169,6 +169,7 @@ func bare(t testing.TB, c checkpoint.Config, dev *cuda.Device, o Options) *Train
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.precision = o.Precision
 	o.defaults(m)
 	tr := &Trainer{adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: m}
 	tr.learner = &Learner{tr}

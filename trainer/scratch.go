@@ -87,6 +87,7 @@ func (s *scratch) run(m *Model, k *cache, p *plan) error {
 		return m.dev.Embed(cuda.Embed{T: S, D: width, V: T, IDs: s.pick, Table: x, Y: y})
 	}
 	err := first(
+		m.repack(),
 		s.upload(m.dev, p),
 		m.dev.Embed(cuda.Embed{T: T, D: D, V: c.Vocab, IDs: s.ids, Table: m.layout.embed.in(m.params), Y: s.x}),
 	)
@@ -109,7 +110,7 @@ func (s *scratch) mixer(m *Model, k *cache, p *plan, i int) error {
 	key, value := s.qkv.Slice(Q, s.qkv.Len()), s.qkv.Slice(Q+c.KVHeads*d, s.qkv.Len())
 	err := first(
 		m.norm(s.x, l.norm1, s.norm, T, 1, D, D),
-		m.dev.MatMul(cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, W: l.qkv.in(m.params), Y: s.qkv}),
+		m.times(l.qkv, cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, Y: s.qkv}),
 	)
 	if c.QKNorm {
 		err = first(err, m.norm(s.qkv, l.qNorm, s.qkv, T, c.Heads, d, W), m.norm(key, l.kNorm, key, T, c.KVHeads, d, W))
@@ -135,11 +136,11 @@ func (s *scratch) mlp(m *Model, i, R int, out, x cuda.Floats) error {
 	c, l := m.Config, m.layout.layers[i]
 	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
 	return first(
-		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, W: l.out.in(m.params), Y: x}),
+		m.times(l.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, Y: x}),
 		m.norm(x, l.norm2, s.norm, R, 1, D, D),
-		m.dev.MatMul(cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, W: l.gateUp.in(m.params), Y: s.gateUp}),
+		m.times(l.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, Y: s.gateUp}),
 		m.dev.SwiGLU(cuda.SwiGLU{T: R, I: I, GU: s.gateUp, Y: s.act}),
-		m.dev.MatMul(cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, W: l.down.in(m.params), Y: x}),
+		m.times(l.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, Y: x}),
 	)
 }
 
@@ -158,7 +159,7 @@ func (s *scratch) sample(m *Model, p *plan, valid int) (samples, error) {
 		end := at + n
 		err := first(
 			m.norm(s.picked.Slice(at*D, end*D), m.layout.norm, s.norm, n, 1, D, D),
-			m.dev.MatMul(cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, W: m.layout.head.in(m.params), Y: s.logits}),
+			m.times(m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, Y: s.logits}),
 			m.dev.Sample(cuda.Sample{T: n, V: V, LdZ: V, Valid: valid, Z: s.logits,
 				Tau: s.tau[at:end], TopP: s.topP[at:end], TopK: s.topK[at:end], U: s.u[at:end],
 				ID: s.sampled.id[at:end], LogP: s.sampled.logp[at:end]}),

@@ -97,7 +97,7 @@ func (t *Trainer) batches(rows []Row) ([]*micro, float64, error) {
 // negative log-likelihoods of its picked rows.
 func (t *Trainer) micro(b *micro, scale float64, grads cuda.Floats) ([]float32, error) {
 	n := shape{T: len(b.ids), B: len(b.start) - 1, P: len(b.pick)}
-	if err := t.reserveTape(n.T); err != nil {
+	if err := first(t.reserveTape(n.T), t.model.repack()); err != nil {
 		return nil, err
 	}
 	nll := make([]float32, n.P)

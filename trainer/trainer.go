@@ -21,6 +21,9 @@ type Options struct {
 	MicroTokens int     // input ids of one micro-batch, which bounds the activations; see microTokens
 	StepTokens  int     // rows of one generation step, 512: bounds its latency and buffers
 	CacheTokens int     // room for keys and values; see cacheTokens
+	// Precision of the matrix products, in generation and training alike. Weights, gradients,
+	// moments and all else stay float32. BF16 is refused where the device lacks it.
+	Precision cuda.Precision
 	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
 	NoPrefixSharing bool
 }
@@ -147,6 +150,7 @@ func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Fo
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
+	model.precision = o.Precision
 	o.defaults(model)
 	t := &Trainer{tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
 	t.learner = &Learner{t}
@@ -166,6 +170,9 @@ func (t *Trainer) check(o Options) error {
 	}
 	if !(o.Temperature > 0) {
 		return fmt.Errorf("training temperature %v", o.Temperature)
+	}
+	if dev := t.model.dev; !dev.Has(o.Precision) {
+		return fmt.Errorf("%s products: %w (%s)", o.Precision, cuda.NoDevice, dev.ISA())
 	}
 	return o.Adam.check()
 }

@@ -17,11 +17,13 @@ import (
 
 // archiveCommands look into a run folder, also while the run goes on.
 type archiveCommands struct {
-	Run archiveRun `arg:"" help:"Run folder."`
+	Folder archiveRun `arg:"" help:"Run folder."`
 }
 
+// archiveRun's path is of type "path": kong leaves an "existingdir" that has commands
+// after it empty.
 type archiveRun struct {
-	Run      string                 `arg:"" type:"existingdir" help:"Run folder."`
+	Folder   string                 `arg:"" type:"path" help:"Run folder."`
 	Top      archiveTopCommand      `cmd:"" help:"The harnesses with the best scores."`
 	Diff     archiveDiffCommand     `cmd:"" help:"What differs between two harnesses."`
 	Rollouts archiveRolloutsCommand `cmd:"" help:"List rollouts, filtered and sorted."`
@@ -50,7 +52,7 @@ type topRow struct {
 
 // Run prints the best harnesses, the earlier one first on a tie.
 func (c *archiveTopCommand) Run(run *archiveRun) error {
-	r, err := archive.Read(run.Run)
+	r, err := archive.Read(run.Folder)
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ type archiveDiffCommand struct {
 
 // Run prints the lines that differ.
 func (c *archiveDiffCommand) Run(run *archiveRun) error {
-	r, err := archive.Read(run.Run)
+	r, err := archive.Read(run.Folder)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ type archiveRolloutsCommand struct {
 
 // Run lists what the filters keep.
 func (c *archiveRolloutsCommand) Run(run *archiveRun) error {
-	r, err := archive.Read(run.Run)
+	r, err := archive.Read(run.Folder)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/archive"
+	"github.com/seed-7c27e6b8/whale/engine/ledger"
+)
+
+type profileCommand struct {
+	Runs  []string `arg:"" type:"existingdir" help:"Run folders, also of runs that go on; with several a comparison comes last."`
+	Pprof string   `type:"path" placeholder:"FILE" help:"Write a profile for 'go tool pprof': seconds, tokens and work by cycle, phase, unit and stage."`
+	Trace string   `type:"path" placeholder:"FILE" help:"Write Chrome trace JSON (chrome://tracing, Perfetto)."`
+	JSON  bool     `name:"json" help:"Print one JSON object a run instead of tables."`
+}
+
+// Run prints what runs cost.
+func (c *profileCommand) Run() error {
+	var profiles []ledger.Profile
+	for _, dir := range c.Runs {
+		r, err := archive.Read(dir)
+		if err != nil {
+			return err
+		}
+		profiles = append(profiles, ledger.NewProfile(filepath.Base(filepath.Clean(dir)), r.Records()))
+	}
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer, []ledger.Profile) error
+	}{{c.Pprof, ledger.WritePprof}, {c.Trace, ledger.WriteTrace}} {
+		if f.path == "" {
+			continue
+		}
+		if err := writeFile(f.path, func(w io.Writer) error { return f.write(w, profiles) }); err != nil {
+			return err
+		}
+	}
+	out := bufio.NewWriter(os.Stdout)
+	for _, p := range profiles {
+		if c.JSON {
+			if err := json.NewEncoder(out).Encode(profileLine(p)); err != nil {
+				return err
+			}
+			continue
+		}
+		printProfile(out, p)
+	}
+	if len(profiles) > 1 && !c.JSON {
+		printComparison(out, profiles)
+	}
+	return out.Flush()
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return engine.Fail(engine.AtArchive, path, err)
+	}
+	defer f.Close() // after Sync nothing is left to fail
+	if err := write(f); err != nil {
+		return engine.Fail(engine.AtArchive, path, err)
+	}
+	return engine.Fail(engine.AtArchive, path, f.Sync())
+}
+
+func printProfile(w io.Writer, p ledger.Profile) {
+	fmt.Fprintf(w, "%s\n\ntokens            units rollouts   prefill    cached   sampled   trained | a rollout: prompt sampled\n", p.Name)
+	rows := append(append([]ledger.Part{}, p.Parts...), ledger.Part{Total: p.Total, Before: p.First, After: p.Last})
+	for _, r := range rows {
+		k := r.Kinds()
+		fmt.Fprintf(w, "%-16s %6d %8d %9d %9d %9d %9d | %17s %7s\n", partName(r.Total), r.Units, r.Rollouts, k.Prefill, k.Cached, k.Sampled, k.Trained,
+			per(float64(k.Prefill+k.Cached), r.Rollouts), per(float64(k.Sampled), r.Rollouts))
+	}
+	fmt.Fprintf(w, "\nseconds              wall  propose rollouts    train     idle | work: policy  sandbox    tools   verify | ms a rollout\n")
+	for _, r := range rows {
+		c := r.Spending.Cost
+		fmt.Fprintf(w, "%-16s %8.1f", partName(r.Total), r.Spending.Wall)
+		for _, s := range r.Stages() {
+			fmt.Fprintf(w, " %8.1f", max(0, s.Seconds))
+		}
+		fmt.Fprintf(w, " | %12.1f %8.2f %8.2f %8.2f | %12s\n", c.PolicySeconds, c.SandboxSeconds, c.ToolSeconds, c.VerifySeconds,
+			per(1000*r.Spending.Wall, r.Rollouts))
+	}
+	fmt.Fprintf(w, "\naccuracy (%s)   before   after   points | a point: rollouts  seconds    sampled    trained\n", p.Split)
+	rows[len(rows)-1].Total = p.Phases // measuring bought nothing
+	for _, r := range rows {
+		gain, ok := r.Gain()
+		if !ok {
+			continue
+		}
+		points, k := 100*gain, r.Kinds()
+		cost := strings.Repeat(fmt.Sprintf(" %10s", "-"), 4)
+		if points > 0 {
+			cost = fmt.Sprintf(" %10.0f %10.2f %10.0f %10.0f", float64(r.Rollouts)/points, r.Spending.Wall/points, float64(k.Sampled)/points, float64(k.Trained)/points)
+		}
+		fmt.Fprintf(w, "%-16s %7.3f %7.3f %+8.1f |%s\n", partName(r.Total), r.Before.Mean, r.After.Mean, points, cost)
+	}
+	if p.Failed > 0 {
+		fmt.Fprintf(w, "\n%d iterations without candidates, since the proposer failed\n", p.Failed)
+	}
+	fmt.Fprintln(w)
+}
+
+// per is a share of a cost for one of n; "-" of none.
+func per(cost float64, n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", cost/float64(n))
+}
+
+func partName(t ledger.Total) string {
+	switch t.Kind {
+	case engine.StepRecord:
+		return fmt.Sprintf("cycle %d weight", t.Cycle)
+	case engine.SearchRecord:
+		return fmt.Sprintf("cycle %d harness", t.Cycle)
+	case "":
+		return "all"
+	}
+	return string(t.Kind)
+}
+
+// printComparison prints runs side by side.
+func printComparison(w io.Writer, profiles []ledger.Profile) {
+	row := func(name string, value func(p ledger.Profile) string) {
+		fmt.Fprintf(w, "%-22s", name)
+		for _, p := range profiles {
+			fmt.Fprintf(w, " %16s", value(p))
+		}
+		fmt.Fprintln(w)
+	}
+	count := func(n func(p ledger.Profile) int) func(p ledger.Profile) string {
+		return func(p ledger.Profile) string { return fmt.Sprint(n(p)) }
+	}
+	row("", func(p ledger.Profile) string { return p.Name[max(0, len(p.Name)-16):] })
+	row("rollouts", count(func(p ledger.Profile) int { return p.Total.Rollouts }))
+	row("prefill tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Prefill }))
+	row("cached tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Cached }))
+	row("sampled tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Sampled }))
+	row("trained tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Trained }))
+	row("seconds", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Spending.Wall) })
+	for i, s := range (ledger.Total{}).Stages() {
+		row("  "+s.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.1f", max(0, p.Total.Stages()[i].Seconds)) })
+	}
+	row("ms a rollout", func(p ledger.Profile) string { return per(1000*p.Total.Spending.Wall, p.Total.Rollouts) })
+	row("accuracy at the end", func(p ledger.Profile) string {
+		if p.Last == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.3f", p.Last.Mean)
+	})
+	perPoint := func(of func(p ledger.Profile) float64) func(p ledger.Profile) string {
+		return func(p ledger.Profile) string {
+			gain, ok := p.Gain()
+			if !ok || gain <= 0 {
+				return "-"
+			}
+			return fmt.Sprintf("%.1f", of(p)/(100*gain))
+		}
+	}
+	row("rollouts a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Rollouts) }))
+	row("seconds a point", perPoint(func(p ledger.Profile) float64 { return p.Phases.Spending.Wall }))
+	row("sampled a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Sampled) }))
+	row("trained a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Trained) }))
+}
+
+// profileJSON is what profile prints with --json.
+type profileJSON struct {
+	Run   string       `json:"run"`
+	Split engine.Split `json:"split"` // of the gains
+	Parts []partJSON   `json:"parts"`
+	Total partJSON     `json:"total"`
+}
+
+type partJSON struct {
+	Cycle    int               `json:"cycle"`
+	Kind     engine.RecordKind `json:"kind"`
+	Units    int               `json:"units"`
+	Rollouts int               `json:"rollouts"`
+	Spending engine.Spending   `json:"spending"`
+	Gain     *float64          `json:"gain"` // of accuracy, in [-1,1]; null = not measured
+}
+
+func profileLine(p ledger.Profile) profileJSON {
+	line := func(t ledger.Total, gain float64, ok bool) partJSON {
+		j := partJSON{Cycle: t.Cycle, Kind: t.Kind, Units: t.Units, Rollouts: t.Rollouts, Spending: t.Spending}
+		if ok {
+			j.Gain = &gain
+		}
+		return j
+	}
+	j := profileJSON{Run: p.Name, Split: p.Split}
+	for _, part := range p.Parts {
+		gain, ok := part.Gain()
+		j.Parts = append(j.Parts, line(part.Total, gain, ok))
+	}
+	gain, ok := p.Gain()
+	j.Total = line(p.Total, gain, ok)
+	return j
+}

@@ -86,6 +86,8 @@ var hostile = map[string]string{
 	"fonts":           strings.Repeat(`\text{`, 600) + "5" + strings.Repeat("}", 600),
 	"money":           strings.Repeat(`\$1+`, 1000) + "1",
 	"sines":           strings.Repeat(`\sin(`, 40) + "x" + strings.Repeat(")", 40) + strings.Repeat(`+\sin x^{99}\log(x+7)`, 100),
+	"powers":          "x" + strings.Repeat(`+x^{1/3}`, 180),
+	"arcs":            "x" + strings.Repeat(`+\arctan x^{0.3}`, 200),
 	"list":            strings.Repeat(`\sqrt{2},`, 99) + `\sqrt{3}`,
 	"either":          strings.Repeat(`\pm 1,`, 99) + "1",
 	"binomials":       strings.Repeat(`\binom{3000}{1500}+`, 180) + "1",

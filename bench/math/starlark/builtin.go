@@ -25,7 +25,7 @@ var predeclared = sync.OnceValue(func() lib.StringDict {
 		math[name] = value
 	}
 	own := map[string]func(*lib.Thread, *lib.Builtin, lib.Tuple, []lib.Tuple) (lib.Value, error){
-		"print": printValues, "pow": pow, "round": round, "format": formatValue,
+		"print": printValues, "pow": pow, "round": round, "format": formatValue, "format_map": fillTemplate,
 	}
 	names := lib.StringDict{"__name__": lib.String("__main__")}
 	for name, f := range own {

@@ -92,3 +92,60 @@ func groupThousands(text string) string {
 	}
 	return sign + b.String() + rest
 }
+
+// fillTemplate is "text".format(...): {}, {0}, {name}, each with an optional spec.
+func fillTemplate(_ *lib.Thread, _ *lib.Builtin, args lib.Tuple, kwargs []lib.Tuple) (lib.Value, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("format without a text")
+	}
+	text, _ := lib.AsString(args[0]) // the translator puts a string there
+	args = args[1:]
+	var b strings.Builder
+	next := 0
+	for len(text) > 0 {
+		switch {
+		case strings.HasPrefix(text, "{{"), strings.HasPrefix(text, "}}"):
+			b.WriteByte(text[0])
+			text = text[2:]
+		case text[0] == '{':
+			field, rest, ok := strings.Cut(text[1:], "}")
+			if !ok {
+				return nil, fmt.Errorf("format: a brace never closes")
+			}
+			name, spec, _ := strings.Cut(field, ":")
+			value, err := templateValue(name, &next, args, kwargs)
+			if err != nil {
+				return nil, err
+			}
+			part, err := format(value, spec)
+			if err != nil {
+				return nil, err
+			}
+			if b.WriteString(part); b.Len() > maxFrame {
+				return nil, errOutput
+			}
+			text = rest
+		default:
+			b.WriteByte(text[0])
+			text = text[1:]
+		}
+	}
+	return lib.String(b.String()), nil
+}
+
+func templateValue(name string, next *int, args lib.Tuple, kwargs []lib.Tuple) (lib.Value, error) {
+	at, err := strconv.Atoi(name)
+	if name == "" {
+		at, err = *next, nil
+		*next++
+	}
+	if err == nil && at >= 0 && at < len(args) {
+		return args[at], nil
+	}
+	for _, pair := range kwargs {
+		if key, _ := lib.AsString(pair[0]); key == name {
+			return pair[1], nil
+		}
+	}
+	return nil, fmt.Errorf("format: nothing for {%.20s}", name)
+}

@@ -70,6 +70,9 @@ func first(source string) (lexemeKind, int) {
 	case strings.HasPrefix(source, "**") || strings.HasPrefix(source, "//"):
 		return sign, 2
 	}
+	if len(source) > 1 && source[1] == '=' && strings.ContainsRune("<>=!+-*/%:", r) {
+		return sign, 2
+	}
 	return sign, size
 }
 

@@ -11,10 +11,11 @@ import (
 const maxNesting = 4
 
 // maxPowers bounds how often ** is rewritten; each costs a pass over the program.
-const maxPowers = 500
+const maxPowers = 200
 
 // translate turns habits of Python into Starlark, keeping the lines: imports of known
-// modules, f-strings, **, `is`, and generator expressions, which become lists.
+// modules, f-strings, "..".format, **, `is`, chained comparisons, and generator
+// expressions, which become lists.
 func translate(program string) (string, error) { return nested(program, 0) }
 
 func nested(program string, depth int) (string, error) {
@@ -32,7 +33,7 @@ func nested(program string, depth int) (string, error) {
 		}
 		list[i].text = text
 	}
-	list = generators(identities(list))
+	list = comparisons(generators(identities(templates(list))))
 	list, err := powers(list)
 	return join(list), err
 }
@@ -200,7 +201,7 @@ func formatField(field string, depth int) (string, error) {
 			level++
 		} else if strings.Contains(")]}", l.text) {
 			level--
-		} else if level == 0 && (l.text == ":" || l.text == "!" && i+1 < len(list) && !list[i+1].is("=")) {
+		} else if level == 0 && (l.text == ":" || l.text == "!") {
 			cut = i
 			break
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 type evalCommand struct {
-	Domain      string  `required:"" help:"Tasks: lookup, sums, chess or searchqa."`
+	Domain      string  `required:"" help:"Tasks: lookup, sums, chess, math or searchqa."`
 	Data        string  `type:"path" help:"Folder with data, or CSV file with chess puzzles; chess without it is generated."`
 	Model       string  `default:"nano" placeholder:"nano|DIR" help:"nano or a model folder in Hugging Face layout, such as RUN/weights/ID."`
 	Harness     string  `type:"path" help:"Candidate: a file or a folder with harness.go; without it the domain's seed harness."`

@@ -19,7 +19,7 @@ import (
 // runFlags are the settings that have a flag; a flag that is not given leaves the value
 // of --config or the default. All other settings of engine.Config can stand in --config.
 type runFlags struct {
-	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums or chess."`
+	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums, chess, math or searchqa."`
 	Data       *string  `type:"path" placeholder:"DIR" help:"Folder or CSV file with chess puzzles; without it they are generated."`
 	Condition  *string  `placeholder:"NAME" help:"whale (default), adaptive, prompt-only, weight-only, harness-only, stagewise-weights-first or stagewise-harness-first; all spend the same rollouts."`
 	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`

@@ -23,9 +23,10 @@
 //
 // # What is not covered
 //
-// A hole in wazero's compiler would give a guest the rights of a worker process, which has
-// no descriptors but its socket and can gain no privileges, but is not yet held by seccomp
-// or Landlock. Guest and host share caches and cores: timing between rollouts is not
+// A hole in wazero's compiler would give a guest the rights of a worker process: no
+// descriptors but its socket, no capabilities, and, where the kernel has Landlock and
+// seccomp, no files, programs, network, signals or new code; Level says what holds. It
+// could still read and forge what other sessions on the same worker do. Guest and host share caches and cores: timing between rollouts is not
 // hidden. What a harness does with the engine's answers (wasting its budget, say) is the
 // engine's to judge. Linux only.
 package sandbox

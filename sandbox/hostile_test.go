@@ -284,6 +284,11 @@ func TestKilledWorker(t *testing.T) {
 				t.Errorf("unstoppable guest: %v", err)
 			}
 		},
+		"a stop": func(p *process) {
+			if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Error(err)
+			}
+		},
 		"kill -9": func(p *process) {
 			if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Error(err)
@@ -311,6 +316,48 @@ func TestKilledWorker(t *testing.T) {
 		if box.workers[0].peek() == old {
 			t.Errorf("after %s: the dead worker is still there", name)
 		}
+	}
+}
+
+// TestFatWorker: a worker that takes more memory than it may is killed, and says so.
+func TestFatWorker(t *testing.T) {
+	box := openOwn(t, Config{Workers: 1})
+	defer closeBox(t, box)
+	p := box.workers[0].peek()
+	limits := box.config.Limits
+	limits.Process = 1 << 20
+	p.killOverdue(limits)
+	<-p.dead
+	if _, failure := p.why(); failure == nil || !strings.Contains(failure.Error(), "1 MB") {
+		t.Error(failure)
+	}
+}
+
+// TestSilentWorker: a worker that leaves a session waiting although no guest runs is
+// killed, one that owes nothing is left alone.
+func TestSilentWorker(t *testing.T) {
+	box := openOwn(t, Config{Workers: 1})
+	defer closeBox(t, box)
+	p := box.workers[0].peek()
+	long := time.Now().Add(-2 * silence)
+	p.mu.Lock()
+	p.heard = long
+	p.mu.Unlock()
+	p.killOverdue(box.config.Limits)
+	p.mu.Lock()
+	if p.verdict != "" {
+		t.Error("killed at rest:", p.verdict)
+	}
+	p.mu.Unlock()
+	id, seat := p.open()
+	p.mu.Lock()
+	seat.waits, p.heard = true, long
+	p.mu.Unlock()
+	p.killOverdue(box.config.Limits)
+	<-p.dead
+	p.end(id)
+	if _, failure := p.why(); failure == nil || !strings.Contains(failure.Error(), "said nothing") {
+		t.Error(failure)
 	}
 }
 
@@ -442,7 +489,7 @@ func TestLevel(t *testing.T) {
 	if err != nil || level.Workers != 2 || level.Limits.Memory != 64<<20 || level.GuestBytes < 1<<20 {
 		t.Errorf("%+v, %v", level, err)
 	}
-	for _, want := range []string{"no_new_privs", "dies_with_parent"} {
+	for _, want := range []string{"no_new_privs", "dies_with_parent", "rlimits", "no_capabilities"} {
 		if !slices.Contains(level.Confinement, want) {
 			t.Errorf("%s is missing: %v", want, level.Confinement)
 		}

@@ -13,7 +13,7 @@ import (
 const silence = 30 * time.Second
 
 // killOverdue kills the process if one stay in guest code has lasted longer than the
-// limits allow, if the worker was stopped or if nothing is heard of it.
+// limits allow, if the worker was stopped, takes too much memory or isn't heard any more.
 func (p *process) killOverdue(limits Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,6 +40,8 @@ func (p *process) killOverdue(limits Limits) {
 	switch {
 	case !changed && now-p.since > allowed:
 		p.blamed = stay.Session
+	case resident(p.cmd.Process.Pid) > limits.Process:
+		p.verdict = fmt.Sprintf("it took more than %d MB", limits.Process>>20)
 	case stopped(p.cmd.Process.Pid):
 		p.verdict = "it was stopped"
 	case stay.Session == 0 && p.owes() && time.Since(p.heard) > silence:
@@ -69,6 +71,20 @@ func stopped(pid int) bool {
 	}
 	_, state, _ := bytes.Cut(stat, []byte(") "))
 	return len(state) > 0 && (state[0] == 'T' || state[0] == 't')
+}
+
+// resident is the memory of a process in bytes; 0 where it can't be known. A limit in the
+// kernel would count the address space that instances only reserve.
+func resident(pid int) int64 {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }
 
 // processClock names the processor clock of a process (the kernel's encoding: ones'

@@ -79,7 +79,7 @@ func startProcess(config Config) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]), unix.Munmap(p.memory))
 	}
-	p.cmd = &exec.Cmd{Path: self, Args: []string{"whale-sandbox"}, Env: worker.Environment(), Dir: "/",
+	p.cmd = &exec.Cmd{Path: self, Args: []string{"whale-sandbox"}, Env: worker.Environment(config.CacheDir), Dir: "/",
 		ExtraFiles: []*os.File{theirs, sharedFile}, Stderr: &p.stderr,
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if err := p.cmd.Start(); err != nil {

@@ -39,6 +39,9 @@ type Limits struct {
 	Grace  time.Duration // until an interrupted guest is killed; default 500 ms
 	Calls  int           // host calls; default 4096
 	Output int64         // bytes sent to the host; default 16 MiB, at most 32 MiB
+	// Process is the memory of one whole worker, in bytes; a worker that takes more is
+	// killed and its runs fail as the host's fault. Default 4 GiB.
+	Process int64
 }
 
 func (l *Limits) fill() {
@@ -57,6 +60,9 @@ func (l *Limits) fill() {
 	}
 	if l.Output == 0 {
 		l.Output = 16 << 20
+	}
+	if l.Process == 0 {
+		l.Process = 4 << 30
 	}
 	l.Output = min(l.Output, abi.MaxFrame/2)
 }

@@ -54,6 +54,9 @@ func (p *program) namedResults(t *ast.FuncType) (named []*variable, unnamed bool
 // and none of them reading a result.
 func (p *program) setFirst(body *ast.BlockStmt, v *variable, results []*variable) bool {
 	for _, s := range body.List {
+		if _, declaration := s.(*ast.DeclStmt); declaration {
+			continue
+		}
 		a, ok := s.(*ast.AssignStmt)
 		if !ok || a.Tok != token.ASSIGN || len(a.Lhs) != 1 {
 			return false

@@ -16,9 +16,12 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
 
-// languageVersion leaves out what the interpreter can't do: range over integers and
-// functions, min, max, clear, loop variables per iteration.
-const languageVersion = "go1.20"
+// Language versions: of what may be written, and of what the interpreter can do, which has
+// no range over integers and functions, and no min, max, clear.
+const (
+	written         = "go1.22"
+	languageVersion = "go1.20"
+)
 
 // packages are the types of what may be imported, read once per process.
 var packages = sync.OnceValues(func() (types.Importer, error) {
@@ -53,17 +56,17 @@ func (i imported) Import(path string) (*types.Package, error) {
 }
 
 // check runs Go's type checker and then the part of the contract that needs types.
-func check(p *program) error {
+func check(p *program, version string) error {
 	from, err := packages()
 	if err != nil {
 		return engine.Fail(engine.AtSandbox, "vet", err)
 	}
 	p.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
 		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-	config := types.Config{Importer: from, GoVersion: languageVersion, Error: func(err error) {
+	config := types.Config{Importer: from, GoVersion: version, Error: func(err error) {
 		var e types.Error
 		if errors.As(err, &e) && !e.Soft || errors.As(err, &e) && !strings.HasPrefix(e.Msg, "\t") {
-			at := p.fset.Position(e.Pos)
+			at := p.position(e.Pos)
 			p.found = append(p.found, finding{e.Pos, &engine.LoadError{Line: at.Line, Column: at.Column, Rule: "type",
 				Reason: e.Msg, Hint: newer(e.Msg)}})
 		}

@@ -10,58 +10,119 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
+	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 // File is the name that positions in messages carry.
 const file = "harness.go"
 
-// Check says why a source can't be run: nil, *engine.LoadError for the first finding, or
-// a fault of the host (this binary holds no types).
-func Check(source string) error {
-	findings, err := List(source)
+// Prepare lowers a source (package lower) and judges what came out: the text to run; or
+// *engine.LoadError for the first finding, or a fault of the host (this binary holds no
+// types).
+func Prepare(source string) (lowered string, err error) {
+	text, findings, err := judge(source)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if len(findings) > 0 {
-		return findings[0]
+		return "", findings[0]
 	}
-	return nil
+	return text, nil
 }
 
-// List gives everything that is wrong with a source, in the order of the text. A source
-// that fails one step is not looked at by the next.
+// Check is Prepare for those who only want to know.
+func Check(source string) error {
+	_, err := Prepare(source)
+	return err
+}
+
+// List gives everything that is wrong with a source after lowering, in the order of the
+// text, with positions in the source. A source that fails one step is not looked at by
+// the next.
 func List(source string) ([]*engine.LoadError, error) {
-	if len(source) > maxSource {
-		return []*engine.LoadError{{Rule: "size", Reason: fmt.Sprintf("source of %d bytes, at most %d", len(source), maxSource),
-			Hint: "leave out tables and prompts that are not needed"}}, nil
+	_, findings, err := judge(source)
+	return findings, err
+}
+
+func judge(source string) (lowered string, findings []*engine.LoadError, err error) {
+	p, findings := read(source)
+	if len(findings) > 0 {
+		return "", findings, nil
 	}
-	if at, deep := tooDeep(source); deep {
-		return []*engine.LoadError{{Line: at.Line, Column: at.Column, Rule: "size",
-			Reason: fmt.Sprintf("brackets nested deeper than %d", maxDepth), Hint: "split the expression"}}, nil
-	}
-	p := &program{fset: token.NewFileSet()}
-	var err error
-	if p.file, err = parser.ParseFile(p.fset, file, source, parser.SkipObjectResolution|parser.ParseComments); err != nil {
-		return syntaxErrors(err), nil
-	}
-	if depth(p.file) > maxNodes {
-		return []*engine.LoadError{{Rule: "size", Reason: "expression of too many parts", Hint: "split it"}}, nil
-	}
-	contract(p)
-	if len(p.found) > 0 {
-		return p.sorted(), nil
-	}
-	if err := check(p); err != nil || len(p.found) > 0 {
-		return p.sorted(), err
+	if p, err = p.lower(); err != nil || len(p.found) > 0 {
+		return "", p.sorted(), err
 	}
 	p.collect()
 	for _, r := range Rules {
 		p.rule = r
 		r.find(p)
 	}
-	return p.sorted(), nil
+	return p.text.Source, p.sorted(), nil
+}
+
+// read takes a source through the steps that need no types.
+func read(source string) (*program, []*engine.LoadError) {
+	if len(source) > maxSource {
+		return nil, []*engine.LoadError{{Rule: "size", Reason: fmt.Sprintf("source of %d bytes, at most %d", len(source), maxSource),
+			Hint: "leave out tables and prompts that are not needed"}}
+	}
+	if at, deep := tooDeep(source); deep {
+		return nil, []*engine.LoadError{{Line: at.Line, Column: at.Column, Rule: "size",
+			Reason: fmt.Sprintf("brackets nested deeper than %d", maxDepth), Hint: "split the expression"}}
+	}
+	p := &program{fset: token.NewFileSet(), text: lower.New(source), source: source}
+	var err error
+	if p.file, err = parse(p.fset, source); err != nil {
+		return nil, syntaxErrors(err)
+	}
+	if depth(p.file) > maxNodes {
+		return nil, []*engine.LoadError{{Rule: "size", Reason: "expression of too many parts", Hint: "split it"}}
+	}
+	contract(p)
+	return p, p.sorted()
+}
+
+func parse(fset *token.FileSet, source string) (*ast.File, error) {
+	return parser.ParseFile(fset, file, source, parser.SkipObjectResolution|parser.ParseComments)
+}
+
+// lower type-checks the source as it is written, and gives the lowered one, type-checked
+// for what the interpreter knows.
+func (p *program) lower() (*program, error) {
+	if err := check(p, written); err != nil || len(p.found) > 0 {
+		return p, err
+	}
+	q := p
+	lower.Rewrite(p.checked(), func(text lower.Text) (lower.Checked, bool) {
+		next := &program{fset: token.NewFileSet(), text: text, source: p.source}
+		var err error
+		if next.file, err = parse(next.fset, text.Source); err != nil || depth(next.file) > maxNodes {
+			return lower.Checked{}, false
+		}
+		if err := check(next, written); err != nil || len(next.found) > 0 {
+			return lower.Checked{}, false
+		}
+		q = next
+		return q.checked(), true
+	})
+	return q, check(q, languageVersion)
+}
+
+func (p *program) checked() lower.Checked {
+	return lower.Checked{Text: p.text, Fset: p.fset, File: p.file, Pkg: p.pkg, Info: p.info}
+}
+
+// position is where a place of the lowered source was in the source.
+func (p *program) position(pos token.Pos) token.Position {
+	if !pos.IsValid() {
+		return token.Position{}
+	}
+	at := p.text.Origin(p.fset.Position(pos).Offset)
+	before := p.source[:min(at, len(p.source))]
+	return token.Position{Line: strings.Count(before, "\n") + 1, Column: at - strings.LastIndex(before, "\n")}
 }
 
 // syntaxErrors turns the parser's errors into refusals.
@@ -86,6 +147,8 @@ type Rule struct {
 
 // program is a source under examination, and what was found in it.
 type program struct {
+	source string     // as written
+	text   lower.Text // what is looked at
 	fset   *token.FileSet
 	file   *ast.File
 	pkg    *types.Package
@@ -114,7 +177,7 @@ func (p *program) refuse(n ast.Node, format string, args ...any) {
 }
 
 func (p *program) refuseAs(n ast.Node, rule, reason, hint string) {
-	at := p.fset.Position(n.Pos())
+	at := p.position(n.Pos())
 	p.found = append(p.found, finding{n.Pos(), &engine.LoadError{Line: at.Line, Column: at.Column, Rule: rule, Reason: reason, Hint: hint}})
 }
 

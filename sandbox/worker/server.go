@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -58,12 +59,22 @@ func run(confinement []string) int {
 	}
 	report := s.open()
 	report.Confinement = confinement
+	if report.Fault == "" {
+		go s.watch.loop()
+		if seccomp() {
+			report.Confinement = append(report.Confinement, "seccomp")
+		} else {
+			report.Fallbacks = append(report.Fallbacks, "no seccomp: a worker may make any system call")
+		}
+		if !slices.Contains(confinement, "landlock_files") {
+			report.Fallbacks = append(report.Fallbacks, "no Landlock: a worker is not kept from files by it")
+		}
+	}
 	s.send(abi.Frame{Kind: abi.FrameReady, Payload: abi.AppendReport(nil, report)})
 	if report.Fault != "" {
 		s.flush()
 		return 1
 	}
-	go s.watch.loop()
 	for {
 		f, err := s.receive()
 		if errors.Is(err, io.EOF) {

@@ -1,0 +1,111 @@
+//go:build amd64 || arm64
+
+package worker
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// call is a system call that a worker may make, at most with a condition on the low half
+// of one argument: equal, or all bits of a mask set or clear.
+type call struct {
+	number    uint32
+	condition condition
+	argument  uint32 // its place, from 0
+	value     uint32
+}
+
+type condition int
+
+const (
+	always condition = iota
+	equal
+	allSet
+	allClear
+)
+
+// calls are all that a worker needs once its guest is compiled: the Go runtime, memory
+// for instances and images, its socket. No file can be opened, no process started, no
+// code made.
+func calls() []call {
+	allowed := []call{
+		{unix.SYS_CLONE, allSet, 0, unix.CLONE_THREAD | unix.CLONE_VM},
+		{unix.SYS_TGKILL, equal, 0, uint32(unix.Getpid())}, // preemption
+		{unix.SYS_IOCTL, equal, 1, 0xc0606610},             // PAGEMAP_SCAN
+		{unix.SYS_MMAP, allClear, 2, unix.PROT_EXEC},
+		{unix.SYS_MPROTECT, allClear, 2, unix.PROT_EXEC},
+	}
+	for _, number := range []uint32{
+		unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FCNTL,
+		unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE,
+		unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_SCHED_YIELD,
+		unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETTIMEOFDAY, unix.SYS_GETRANDOM, unix.SYS_RESTART_SYSCALL,
+		unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
+		unix.SYS_GETPID, unix.SYS_GETTID, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ, unix.SYS_SETITIMER,
+		unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2, unix.SYS_PIPE2,
+		unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
+	} {
+		allowed = append(allowed, call{number: number})
+	}
+	return allowed
+}
+
+// Places in the kernel's struct seccomp_data.
+const (
+	seccompNumber   = 0
+	seccompArch     = 4
+	seccompArgument = 16
+)
+
+// filter is the program that the kernel runs before every system call. What is not
+// allowed fails with EPERM; clone3 as if it didn't exist, so that clone is tried, whose
+// flags can be seen.
+func filter(allowed []call) []unix.SockFilter {
+	const loadWord, jumpEqual, jumpSet, and, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS,
+		unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K,
+		unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	arch := uint32(unix.AUDIT_ARCH_X86_64)
+	if runtime.GOARCH == "arm64" {
+		arch = unix.AUDIT_ARCH_AARCH64
+	}
+	allow := unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ALLOW}
+	refuse := unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
+	program := []unix.SockFilter{
+		{Code: loadWord, K: seccompArch},
+		{Code: jumpEqual, K: arch, Jt: 1},
+		{Code: result, K: unix.SECCOMP_RET_KILL_PROCESS},
+		{Code: loadWord, K: seccompNumber},
+		{Code: jumpEqual, K: unix.SYS_CLONE3, Jf: 1},
+		{Code: result, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+	}
+	for _, c := range allowed {
+		load := unix.SockFilter{Code: loadWord, K: seccompArgument + 8*c.argument}
+		var body []unix.SockFilter
+		switch c.condition {
+		case always:
+			body = []unix.SockFilter{allow}
+		case equal:
+			body = []unix.SockFilter{load, {Code: jumpEqual, K: c.value, Jf: 1}, allow, refuse}
+		case allClear:
+			body = []unix.SockFilter{load, {Code: jumpSet, K: c.value, Jt: 1}, allow, refuse}
+		case allSet:
+			body = []unix.SockFilter{load, {Code: and, K: c.value}, {Code: jumpEqual, K: c.value, Jf: 1}, allow, refuse}
+		}
+		program = append(program, unix.SockFilter{Code: jumpEqual, K: c.number, Jf: uint8(len(body))})
+		program = append(program, body...)
+	}
+	return append(program, refuse)
+}
+
+// seccomp confines all threads of the process for good and says whether it did. No new
+// privileges must be settled before.
+func seccomp() bool {
+	program := filter(calls())
+	order := unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&order)))
+	runtime.KeepAlive(program)
+	return errno == 0
+}

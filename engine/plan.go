@@ -74,6 +74,9 @@ var Updates = map[string]func(*Site) WeightPhase{
 	"advantage": func(s *Site) WeightPhase { return Advantage{s} },
 }
 
+// choices say what each of Updates learns from.
+var choices = map[string]func([]*Trajectory) []lesson{"": rewarded, "rsft": rewarded, "advantage": advantaged}
+
 // Searches are the harness phases by name.
 var Searches = map[string]func(*Site) HarnessPhase{
 	"":             func(s *Site) HarnessPhase { return MetaHarness{s} },

@@ -36,6 +36,7 @@ type commands struct {
 	Harness  harnessCommands `cmd:"" help:"Write, check or try one candidate harness."`
 	Archive  archiveCommands `cmd:"" help:"Look into a run: top harnesses, differences, rollouts."`
 	Profile  profileCommand  `cmd:"" help:"Say what runs cost: tokens and seconds by cycle, phase, rollout and point of accuracy."`
+	Replay   replayCommand   `cmd:"" help:"Run one archived rollout again and compare it bit for bit."`
 	Report   reportCommand   `cmd:"" help:"Write report.html of runs again and print their results side by side."`
 	Pretrain pretrainCommand `cmd:"" help:"Make an embedded nano model again from generated data."`
 	Doctor   doctorCommand   `cmd:"" help:"Say what this machine offers and whether the parts work here."`

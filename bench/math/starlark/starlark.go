@@ -144,6 +144,9 @@ type process struct {
 const workerName = "whale-starlark"
 
 func start() (*process, error) {
+	if !registered {
+		return nil, errors.New("main does not call starlark.WorkerMain")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -164,7 +167,7 @@ func start() (*process, error) {
 	p := &process{cmd: cmd, in: in, out: out}
 	hello, err := receive(out)
 	if err == nil && string(hello) != workerName {
-		err = fmt.Errorf("said %.40q; does main call starlark.WorkerMain first?", hello)
+		err = fmt.Errorf("said %.40q; main has to call starlark.WorkerMain first", hello)
 	}
 	if err != nil {
 		p.kill()

@@ -16,6 +16,7 @@ import (
 // WorkerMain turns the process into a worker when it was started as one, and never
 // returns then. Call it first thing in main and TestMain.
 func WorkerMain() {
+	registered = true
 	if len(os.Args) == 0 || os.Args[0] != workerName {
 		return
 	}
@@ -25,6 +26,10 @@ func WorkerMain() {
 	}
 	os.Exit(0)
 }
+
+// registered: this executable can be a worker. Started again without that, it would do
+// again whatever its main does.
+var registered bool
 
 // serve runs programs until the input ends, which is io.EOF.
 func serve(from io.Reader, to io.Writer) error {

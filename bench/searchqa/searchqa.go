@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses"
@@ -78,6 +79,9 @@ func Open(dir string, o Options) (*engine.Domain, []Report, error) {
 	if err != nil {
 		return nil, reports, err
 	}
+	if none := missing(test); len(none) > 0 {
+		reports = append(reports, Report{File: Name, Good: len(test), Note: "no test questions of " + strings.Join(none, ", ")})
+	}
 	w := &world{questions: map[engine.TaskID]*question{}}
 	if o.Retriever.URL != "" {
 		w.searcher = retriever{newService(o.Retriever)}
@@ -97,6 +101,17 @@ func Open(dir string, o Options) (*engine.Domain, []Report, error) {
 	}
 	d, err := build(train, test, w, o)
 	return d, reports, err
+}
+
+// missing names the benchmarks that have no question in a list: an average over the others
+// is another number.
+func missing(list []*question) (none []string) {
+	for i, p := range pile(list) {
+		if len(p) == 0 {
+			none = append(none, Benchmarks[i])
+		}
+	}
+	return none
 }
 
 // build cuts the splits and makes the domain.

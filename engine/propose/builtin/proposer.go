@@ -126,11 +126,17 @@ func (s *searcher) plans(base *source, parent engine.HarnessID, moves []move) []
 	return all
 }
 
+// allowed tells whether a source would be refused where only prompts may change. The
+// first entry of a run is its seed harness.
+func (s *searcher) allowed(text string) bool {
+	return !s.brief.PromptsOnly || engine.PromptsOnly(s.brief.Entries[0].Harness.Source, text) == nil
+}
+
 // untried drops the plans whose result is known or can't be made.
 func (s *searcher) untried(plans []plan) []plan {
 	var kept []plan
 	for _, p := range plans {
-		if c, ok := p.make(s.d); ok && !s.known[engine.NewHarness(c.text, engine.Meta{}).ID] {
+		if c, ok := p.make(s.d); ok && s.allowed(c.text) && !s.known[engine.NewHarness(c.text, engine.Meta{}).ID] {
 			kept = append(kept, p)
 		}
 	}
@@ -147,7 +153,7 @@ func (s *searcher) fill(plans []plan, n int) (plan, bool) {
 			break
 		}
 		c, ok := p.make(s.d)
-		if !ok {
+		if !ok || !s.allowed(c.text) {
 			continue
 		}
 		h := engine.NewHarness(c.text, s.meta(p))

@@ -318,3 +318,30 @@ func BenchmarkPropose(b *testing.B) {
 		}
 	}
 }
+
+// Where only prompts may change, nothing else is proposed, and something is.
+func TestPropose_PromptsOnly(t *testing.T) {
+	for _, domain := range []string{"lookup", "chess"} {
+		seed := all(t)[domain]
+		b := briefOf(t, domain, seed)
+		b.PromptsOnly = true
+		made := 0
+		for iteration := range 4 {
+			b.Iteration = iteration + 2
+			hs, err := Proposer{}.Propose(context.Background(), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range hs {
+				made++
+				if refused := engine.PromptsOnly(seed.text, h.Source); refused != nil {
+					t.Errorf("%s: %v", domain, refused)
+				}
+				b.Entries = append(b.Entries, engine.Entry{Harness: h})
+			}
+		}
+		if made == 0 {
+			t.Errorf("%s: no prompt was proposed", domain)
+		}
+	}
+}

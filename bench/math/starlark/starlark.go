@@ -33,7 +33,7 @@ import (
 const (
 	maxSteps  = 20_000_000
 	maxOutput = 16 << 10  // bytes printed
-	maxMemory = 256 << 20 // bytes of the worker's writable memory
+	maxMemory = 256 << 20 // bytes of writable memory beyond what a fresh worker has
 	maxStack  = 64 << 20  // bytes of the worker's stack
 	// netTime ends a program whose single steps are slow. Steps run out in about two seconds.
 	netTime = 10 * time.Second

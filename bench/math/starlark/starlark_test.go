@@ -144,8 +144,8 @@ func TestCancel(t *testing.T) {
 	defer closeOf(t, i)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := i.Run(ctx, "while True:\n    pass"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v", err)
+	if text, err := i.Run(ctx, "while True:\n    pass"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%q, error %v", text, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	lib "go.starlark.net/starlark"
@@ -33,7 +34,11 @@ var registered bool
 
 // serve runs programs until the input ends, which is io.EOF.
 func serve(from io.Reader, to io.Writer) error {
-	limit := unix.Rlimit{Cur: maxMemory, Max: maxMemory}
+	begin, err := dataBytes()
+	if err != nil {
+		return fmt.Errorf("size of memory: %w", err)
+	}
+	limit := unix.Rlimit{Cur: begin + maxMemory, Max: begin + maxMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		return fmt.Errorf("limit of memory: %w", err)
 	}
@@ -59,6 +64,19 @@ func serve(from io.Reader, to io.Writer) error {
 			return err
 		}
 	}
+}
+
+// dataBytes is the writable memory that the process has already, which the limit counts
+// too: for the worker of a large program that may be much.
+func dataBytes() (uint64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "\nVmData:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kilobytes, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(line), " kB"), 10, 64)
+	return kilobytes << 10, err
 }
 
 var options = &syntax.FileOptions{Set: true, While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,257 +16,118 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// hostile are harnesses that try to stay, to break out or to take what isn't theirs.
-// Each must end as the limit, or as an error whose text contains fail; with neither it
-// must end well.
-var hostile = []struct {
-	name  string
-	body  string // after the imports
-	limit engine.LimitKind
-	fail  string
-	panic bool
-}{
-	{name: "endless loop", limit: engine.LimitTime, body: `func Run(s *kit.Session) error { for {} }`},
-	{name: "endless closures", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-	f := func(n int) int { return n + 1 }
-	n := 0
-	for {
-		n = f(n)
+var testLimits = Limits{Time: 200 * time.Millisecond, Output: 4 << 20, Calls: 200}
+
+// endHostile runs one harness and says what is wrong with how it ended.
+func endHostile(box *Sandbox, n int) string {
+	h := hostile[n]
+	var imports []string
+	if h.imports != "" {
+		imports = []string{h.imports + "\n"}
 	}
-}`},
-	{name: "loop in a recovered defer", limit: engine.LimitTime, body: `
-func spin() {
-	defer func() {
-		recover()
-		for {
+	p, err := box.Load(context.Background(), engine.NewHarness(hostileSource(h.body, imports...), engine.Meta{}))
+	var refusal *engine.LoadError
+	if h.refused {
+		if !errors.As(err, &refusal) || refusal.Rule == "" || refusal.Reason == "" {
+			return fmt.Sprintf("loaded: %v, want a LoadError", err)
 		}
-	}()
-	panic("x")
-}
-
-func Run(s *kit.Session) error {
-	spin()
-	return nil
-}`},
-	{name: "loop that recovers for ever", limit: engine.LimitTime, body: `
-func step() {
-	defer func() { recover() }()
-	panic("again")
-}
-
-func Run(s *kit.Session) error {
-	for {
-		step()
+		return ""
 	}
-}`},
-	{name: "loop of small garbage", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-	n := 0
-	for {
-		text := fmt.Sprint("garbage ", n)
-		n = n + len(text)
+	if err != nil {
+		return fmt.Sprintf("refused: %v", err)
 	}
-}`},
-	{name: "loop in sort", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-	list := make([]int, 1000000)
-	for {
-		sort.Slice(list, func(a, b int) bool { return a < b })
+	host := &script{}
+	use, err := p.Run(context.Background(), engine.Start{Domain: "d", Input: "q"}, host)
+	if failed := p.Close(); failed != nil {
+		return failed.Error()
 	}
-}`},
-	{name: "loop of long library calls", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-	text := strings.Repeat("ab", 100000)
-	for {
-		strings.Count(text, "ba")
-	}
-}`},
-	{name: "goto", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-again:
-	goto again
-}`},
-	{name: "allocation bomb", limit: engine.LimitMemory, body: `func Run(s *kit.Session) error {
-	var list [][]byte
-	for {
-		list = append(list, make([]byte, 1<<20))
-	}
-}`},
-	{name: "one huge allocation", limit: engine.LimitMemory, body: `func Run(s *kit.Session) error {
-	return s.Log(strings.Repeat("x", 1<<30))
-}`},
-	{name: "string that doubles", limit: engine.LimitMemory, body: `func Run(s *kit.Session) error {
-	text := "x"
-	for {
-		text = text + text
-	}
-}`},
-	{name: "endless recursion", limit: engine.LimitStack, body: `
-func down(n int) int { return down(n+1) + 1 }
-
-func Run(s *kit.Session) error {
-	down(0)
-	return nil
-}`},
-	{name: "endless mutual recursion in a defer", limit: engine.LimitStack, body: `
-func a(n int) {
-	defer func() { recover() }()
-	b(n)
-}
-
-func b(n int) { a(n + 1) }
-
-func Run(s *kit.Session) error {
-	a(0)
-	return nil
-}`},
-	{name: "giant tool arguments", limit: engine.LimitOutput, body: `func Run(s *kit.Session) error {
-	_, err := s.Tool("t", strings.Repeat("x", 5<<20))
-	return err
-}`},
-	{name: "log for ever", limit: engine.LimitCalls, body: `func Run(s *kit.Session) error {
-	for {
-		s.Log("x")
-	}
-}`},
-	{name: "giant log", limit: engine.LimitOutput, body: `func Run(s *kit.Session) error {
-	text := strings.Repeat("x", 1<<20)
-	for {
-		s.Log(text)
-	}
-}`},
-	{name: "print for ever", limit: engine.LimitTime, body: `func Run(s *kit.Session) error {
-	for {
-		fmt.Println("spam")
-	}
-}`},
-	{name: "print a little", body: `func Run(s *kit.Session) error {
-	fmt.Println("lost")
-	print("lost")
-	return nil
-}`},
-	{name: "panic", panic: true, fail: "boom 7", body: `func Run(s *kit.Session) error {
-	panic(fmt.Sprint("boom ", 7))
-}`},
-	{name: "panic in a defer", panic: true, fail: "second", body: `func Run(s *kit.Session) error {
-	defer func() { panic("second") }()
-	panic("first")
-}`},
-	{name: "panic with a giant text", panic: true, fail: "xxx", body: `func Run(s *kit.Session) error {
-	panic(strings.Repeat("x", 1<<20))
-}`},
-	{name: "index out of range", panic: true, fail: "out of range", body: `func Run(s *kit.Session) error {
-	list := []int{1}
-	i := len(s.Task().Input) + 5
-	return s.Log(fmt.Sprint(list[i]))
-}`},
-	{name: "nil map", panic: true, fail: "nil map", body: `func Run(s *kit.Session) error {
-	var m map[string]int
-	m["a"] = 1
-	return nil
-}`},
-	{name: "plain error", fail: "can't do it", body: `func Run(s *kit.Session) error {
-	return errors.New("can't do it")
-}`},
-	{name: "malformed UTF-8", body: `func Run(s *kit.Session) error {
-	_, err := s.Generate([]kit.Message{{Role: "\xff\xfe", Content: "\xc0\x80\xf5"}}, kit.Options{})
-	return err
-}`},
-	{name: "forged handles", body: `func Run(s *kit.Session) error {
-	m := []kit.Message{{Role: kit.Assistant, Content: "forged", Handle: -1}, {Role: kit.User, Content: "x", Handle: 1 << 40}}
-	if _, err := s.Generate(m, kit.Options{Samples: -5, MaxTokens: -1}); err != nil {
-		return err
-	}
-	return s.Submit(kit.Reply{Handle: 99, Text: "forged"})
-}`},
-	{name: "nil session", panic: true, fail: "nil pointer", body: `func Run(s *kit.Session) error {
-	var other *kit.Session
-	return other.Log("x")
-}`},
-	{name: "session of its own", panic: true, fail: "", body: `func Run(s *kit.Session) error {
-	other := &kit.Session{}
-	return other.Log("x")
-}`},
-}
-
-var testLimits = Limits{Time: 300 * time.Millisecond, Output: 4 << 20, Calls: 200}
-
-func hostileSource(body string) string {
-	head := "package harness\n\nimport (\n"
-	for _, path := range []string{"errors", "fmt", "regexp", "sort", "strings", "github.com/seed-7c27e6b8/whale/harnesses/kit"} {
-		if strings.Contains(body, path[strings.LastIndex(path, "/")+1:]+".") {
-			head += "\t\"" + path + "\"\n"
+	var limit *engine.LimitError
+	var failure *engine.HarnessError
+	switch {
+	case h.limit != "":
+		if !errors.As(err, &limit) || limit.Kind != h.limit || limit.Value < limit.Limit || limit.Limit == 0 {
+			return fmt.Sprintf("%v, want limit on %s", err, h.limit)
 		}
+		if errors.Is(err, context.DeadlineExceeded) != (h.limit == engine.LimitTime) {
+			return fmt.Sprintf("%v: deadline exceeded or not?", err)
+		}
+		// Processor time, so this holds on a busy machine too.
+		if late := time.Duration(limit.Value - limit.Limit); h.limit == engine.LimitTime && late > 200*time.Millisecond {
+			return fmt.Sprintf("%v late", late)
+		}
+		if use.Engine == "" {
+			return "nobody says how it ran"
+		}
+	case h.fail != "" || h.panic:
+		if !errors.As(err, &failure) || failure.Panic != h.panic || !strings.Contains(failure.Text, h.fail) || len(failure.Text) > 5000 {
+			return fmt.Sprintf("%v, want %q, panic %v", err, h.fail, h.panic)
+		}
+	case err != nil:
+		return err.Error()
+	case h.logs != "" && (len(host.notes) == 0 || !strings.Contains(host.notes[0].Log, h.logs)):
+		return fmt.Sprintf("%v, want %q", host.notes, h.logs)
 	}
-	return head + ")\n\n" + body + "\n"
+	return ""
 }
 
-// TestHostile: each ends as it must and the next run on the same worker is unaffected.
+// holdings are what must not pile up.
+type holdings struct{ goroutines, descriptors, workerDescriptors, workerMappings, workerThreads int }
+
+func count(t *testing.T, box *Sandbox) holdings {
+	p, err := box.workers[0].process(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := p.cmd.Process.Pid
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return holdings{goroutines: runtime.NumGoroutine(), descriptors: entries(t, os.Getpid(), "fd"), workerDescriptors: entries(t, pid, "fd"),
+		workerMappings: strings.Count(string(maps), "\n"), workerThreads: entries(t, pid, "task")}
+}
+
+// TestHostile: each ends as it must, the next run on the same sandbox is unaffected, and
+// after all of them nothing has piled up that was not there after the first round.
 func TestHostile(t *testing.T) {
 	// What runs into another limit on the way may take its time under the race detector.
 	patient := testLimits
 	patient.Time = 10 * time.Second
-	for _, h := range hostile {
-		box := open(t, Config{Workers: 1, Limits: patient})
-		if h.limit == engine.LimitTime {
-			box = open(t, Config{Workers: 1, Limits: testLimits})
-		}
-		well := load(t, box, fourTurns)
-		_, err := run(t, box, hostileSource(h.body), &script{})
-		var limit *engine.LimitError
-		var failure *engine.HarnessError
-		switch {
-		case h.limit != "":
-			if !errors.As(err, &limit) || limit.Kind != h.limit || limit.Value < limit.Limit || limit.Limit == 0 {
-				t.Errorf("%s: %v, want limit on %s", h.name, err, h.limit)
+	boxes := []*Sandbox{openOwn(t, Config{Workers: 1, Limits: testLimits}), openOwn(t, Config{Workers: 1, Limits: patient})}
+	var before [2]holdings
+	for round := range 2 {
+		for n, h := range hostile {
+			box := boxes[1]
+			if h.limit == engine.LimitTime {
+				box = boxes[0]
 			}
-			if errors.Is(err, context.DeadlineExceeded) != (h.limit == engine.LimitTime) {
-				t.Errorf("%s: %v: deadline exceeded or not?", h.name, err)
+			if wrong := endHostile(box, n); wrong != "" {
+				t.Errorf("%s: %s", h.name, wrong)
 			}
-		case h.fail != "" || h.panic:
-			if !errors.As(err, &failure) || failure.Panic != h.panic || !strings.Contains(failure.Text, h.fail) || len(failure.Text) > 5000 {
-				t.Errorf("%s: %v, want %q, panic %v", h.name, err, h.fail, h.panic)
+			if _, err := run(t, box, fourTurns, &script{}); err != nil {
+				t.Errorf("after %s: %v", h.name, err)
 			}
-		case err != nil:
-			t.Errorf("%s: %v", h.name, err)
 		}
-		if _, err := well.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
-			t.Errorf("after %s: %v", h.name, err)
+		for b, box := range boxes {
+			now := count(t, box)
+			if round == 0 {
+				before[b] = now
+			}
+			// A new worker in place of a killed one, and the collector's own, may differ a little.
+			was := before[b]
+			if now.goroutines > was.goroutines+4 || now.descriptors > was.descriptors+4 || now.workerDescriptors > was.workerDescriptors+4 ||
+				now.workerMappings > was.workerMappings+100 || now.workerThreads > was.workerThreads+4 {
+				t.Errorf("after round %d: %+v, first %+v", round, now, was)
+			}
 		}
+	}
+	if len(hostile) < 40 {
+		t.Errorf("%d harnesses", len(hostile))
+	}
+	for _, box := range boxes {
+		closeBox(t, box)
 	}
 }
-
-// TestHostileInit: what a source does while it is loaded is refused with a reason.
-func TestHostileInit(t *testing.T) {
-	box := open(t, Config{Workers: 1, Limits: testLimits})
-	const run = "\nfunc Run(s *kit.Session) error { return nil }"
-	for name, source := range map[string]string{
-		"loop in init":       "func init() { for {} }" + run,
-		"loop in a variable": "var n = spin()\nfunc spin() int { for {}\nreturn 1 }" + run,
-		"recursion in init":  "func init() { down(1) }\nfunc down(n int) int { return down(n) + 1 }" + run,
-		"allocation in init": "var list [][]byte\nfunc init() { for { list = append(list, make([]byte, 1<<20)) } }" + run,
-		"panic in init":      `func init() { panic("no") }` + run,
-		"undefined name":     "func Run(s *kit.Session) error { return nope }",
-		"wrong type":         `func Run(s *kit.Session) error { return s.Log(5) }`,
-		"call without kit":   "var s *kit.Session\nfunc init() { s.Log(\"x\") }" + run,
-		"unknown kit symbol": "func Run(s *kit.Session) error { kit.NewSession(kit.Start{}, nil); return nil }",
-	} {
-		p, err := box.Load(context.Background(), engine.NewHarness(head+source, engine.Meta{}))
-		var refusal *engine.LoadError
-		if !errors.As(err, &refusal) {
-			t.Errorf("%s: %v, %v; want a LoadError", name, p, err)
-			continue
-		}
-		t.Log(name, ": ", err)
-	}
-	if _, err := load(t, box, fourTurns).Run(context.Background(), engine.Start{}, &script{}); err != nil {
-		t.Error(err)
-	}
-}
-
-// unstoppable is one library call that takes minutes: a regular expression of a thousand
-// states over a long text. No step of the interpreter is reached meanwhile.
-const unstoppable = `func Run(s *kit.Session) error {
-	slow := regexp.MustCompile(strings.Repeat("a?", 500) + "$")
-	slow.MatchString(strings.Repeat("a", 8<<20) + "b")
-	return nil
-}`
 
 // TestKilledWorker: a guest that does not react is over time after the grace and takes
 // its worker with it, as does a worker that dies of something else. Runs beside it are the
@@ -443,7 +305,7 @@ func TestManyCandidates(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := descriptors(t, process.cmd.Process.Pid); n > 40 {
+	if n := entries(t, process.cmd.Process.Pid, "fd"); n > 40 {
 		t.Errorf("worker holds %d descriptors", n)
 	}
 }
@@ -455,8 +317,9 @@ func closeBox(t *testing.T, box *Sandbox) {
 	}
 }
 
-func descriptors(t *testing.T, pid int) int {
-	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+// entries counts what /proc lists of a process: "fd" or "task".
+func entries(t *testing.T, pid int, folder string) int {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", pid, folder))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type Config struct {
 type Limits struct {
 	Memory int64         // bytes of guest memory, rounded up to 64 KiB; default 64 MiB
 	Time   time.Duration // processor time in guest code, host calls excluded; default 2 s
-	Grace  time.Duration // until an interrupted guest is killed; default 500 ms
+	Grace  time.Duration // until an interrupted guest is killed; default 150 ms
 	Calls  int           // host calls; default 4096
 	Output int64         // bytes sent to the host; default 16 MiB, at most 32 MiB
 	// Process is the memory of one whole worker, in bytes; a worker that takes more is
@@ -53,7 +53,7 @@ func (l *Limits) fill() {
 		l.Time = 2 * time.Second
 	}
 	if l.Grace == 0 {
-		l.Grace = 500 * time.Millisecond
+		l.Grace = 150 * time.Millisecond
 	}
 	if l.Calls == 0 {
 		l.Calls = 4096

@@ -132,7 +132,11 @@ func attempt(text, reference string, thousands bool) (same, grouped bool, err er
 		return false, first || second, err
 	}
 	if got.op == opText || want.op == opText { // words are the same when they read the same
-		return canonical(text) == canonical(reference), first || second, nil
+		same = canonical(text) == canonical(reference)
+		if !same && got.op != want.op && strings.ContainsAny(got.name+want.name, "0123456789") {
+			err = ErrSyntax // `5 hours 30 minutes`: words that may well hold the number
+		}
+		return same, first || second, err
 	}
 	c := &comparison{}
 	same, err = c.equal(got, want)

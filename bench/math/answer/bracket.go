@@ -119,6 +119,12 @@ func (p *parser) matrix() (*node, error) {
 		return nil, fmt.Errorf("%w: a matrix never ends", ErrSyntax)
 	}
 	p.at++
+	if name == "cases" && cells == len(m.args) { // a system of equations
+		for i, row := range m.args {
+			m.args[i] = row.args[0]
+		}
+		return apply(opList, m.args...), nil
+	}
 	return m, nil
 }
 

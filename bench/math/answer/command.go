@@ -41,7 +41,7 @@ func (l *lexer) command() error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasSuffix(text, "matrix") && text != "array" {
+		if !strings.HasSuffix(text, "matrix") && text != "array" && text != "cases" {
 			return fmt.Errorf("%w: environment %.20s", ErrSyntax, text)
 		}
 		if name == "begin" && text == "array" {

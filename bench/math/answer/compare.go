@@ -260,11 +260,11 @@ func (c *comparison) proportional(a, b *node, oriented bool) (bool, error) {
 		}
 		agreed++
 	}
-	if agreed < 3 {
-		if last != nil {
-			return false, last
-		}
-		return agreed > 0 || a.constant() && b.constant(), nil
+	switch {
+	case agreed < 3 && last != nil:
+		return false, last
+	case agreed == 0: // the two sides are the same everywhere, in both relations
+		return true, nil
 	}
 	return !oriented || factor.isReal() && factor.sign() > 0, nil
 }

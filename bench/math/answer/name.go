@@ -12,7 +12,8 @@ func set(words string) map[string]bool {
 
 // skipped commands change only how it looks.
 var skipped = set(`left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr middle quad qquad displaystyle
-	textstyle limits nolimits rm bf it sf tt boldsymbol mathstrut thinspace negthinspace space hfill nonumber`)
+	textstyle limits nolimits rm bf it sf tt boldsymbol mathstrut thinspace negthinspace space hfill nonumber large Large LARGE
+	small huge normalsize underline boxed fbox`)
 
 // fonts take an argument.
 var fonts = set(`text textbf textit textrm textsf texttt textnormal mbox mathrm mathbf mathit mathsf mathtt mathcal

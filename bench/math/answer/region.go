@@ -6,7 +6,8 @@ func regions(n *node) bool {
 	return n.op == opBracket || n.op == opUnion || n.op == opRelation && region(n) != nil
 }
 
-// region is the interval that an inequality of one symbol means; nil for others.
+// region is the interval that an inequality of one symbol means, the union of two for
+// `x \ne 3`; nil for others.
 func region(n *node) *node {
 	if n.op != opRelation {
 		return nil
@@ -20,6 +21,10 @@ func region(n *node) *node {
 	}
 	minus, plus := apply(opNegate, apply(opInfinity)), apply(opInfinity)
 	args, signs := n.args, n.relations
+	if len(args) == 2 && signs[0] == "≠" && args[0].op == opSymbol {
+		return apply(opUnion, &node{op: opBracket, name: "()", args: []*node{minus, args[1]}},
+			&node{op: opBracket, name: "()", args: []*node{args[1], plus}})
+	}
 	for _, sign := range signs {
 		if sign == "=" || sign == "≠" || sign == "∈" {
 			return nil
@@ -55,7 +60,7 @@ func pieces(n *node) []*node {
 		return pieces(n.args[0])
 	case opRelation:
 		if r := region(n); r != nil {
-			return []*node{r}
+			return pieces(r)
 		}
 	case opList, opSet:
 		var list []*node

@@ -14,8 +14,9 @@ import (
 type program struct {
 	sandbox *Sandbox
 	harness engine.Harness
-	holders int  // guarded by sandbox.mu
-	closed  bool // no holder is left; guarded by sandbox.mu
+	lowered string // its source, as the interpreter gets it
+	holders int    // guarded by sandbox.mu
+	closed  bool   // no holder is left; guarded by sandbox.mu
 }
 
 // interpret is how sources run so far.

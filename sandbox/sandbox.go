@@ -115,10 +115,11 @@ func Open(ctx context.Context, config Config) (*Sandbox, error) {
 
 // Load implements engine.Sandbox: vet, then an image in one of the workers.
 func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, error) {
-	if refusal := vet.Check(h.Source); refusal != nil {
-		return nil, refusal
+	lowered, err := vet.Prepare(h.Source)
+	if err != nil {
+		return nil, err
 	}
-	p, err := s.hold(h)
+	p, err := s.hold(h, lowered)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, e
 }
 
 // hold finds or adds the program of a source and counts its holders.
-func (s *Sandbox) hold(h engine.Harness) (*program, error) {
+func (s *Sandbox) hold(h engine.Harness, lowered string) (*program, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -137,7 +138,7 @@ func (s *Sandbox) hold(h engine.Harness) (*program, error) {
 	}
 	p := s.programs[h.ID]
 	if p == nil {
-		p = &program{sandbox: s, harness: h}
+		p = &program{sandbox: s, harness: h, lowered: lowered}
 		s.programs[h.ID] = p
 	}
 	p.holders++

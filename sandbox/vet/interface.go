@@ -33,6 +33,9 @@ func interfaceAlias(p *program) {
 func (p *program) alias(c conversion) string {
 	_, pointer := types.Unalias(c.from).(*types.Pointer)
 	loop := p.loop(c.expr) != nil
+	if _, returned := p.above(c.expr).(*ast.ReturnStmt); loop && !returned && p.own(c.to) == nil {
+		return "a value in a loop, wrapped for a standard interface,"
+	}
 	switch e := unparen(c.expr).(type) {
 	case *ast.Ident:
 		v := p.variable(e)
@@ -149,7 +152,7 @@ func isPointer(t types.Type) bool {
 func typedNil(p *program) {
 	p.conversions(func(c conversion) {
 		v := p.variable(c.expr)
-		if v == nil || !isPointer(c.from) || len(v.writes) > 0 {
+		if v == nil || !isPointer(c.from) || len(v.writes) > 0 || !c.kept {
 			return
 		}
 		if s, ok := v.declared.(*ast.ValueSpec); ok && len(s.Values) == 0 {

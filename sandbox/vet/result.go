@@ -54,7 +54,7 @@ func (p *program) namedResults(t *ast.FuncType) (named []*variable, unnamed bool
 // and none of them reading a result.
 func (p *program) setFirst(body *ast.BlockStmt, v *variable, results []*variable) bool {
 	for _, s := range body.List {
-		if _, declaration := s.(*ast.DeclStmt); declaration {
+		if d, declaration := s.(*ast.DeclStmt); declaration && !p.mentions(d, v) && !p.calls(d) {
 			continue
 		}
 		a, ok := s.(*ast.AssignStmt)

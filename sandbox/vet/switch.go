@@ -47,11 +47,31 @@ func switchDefault(p *program) {
 	each(p, func(s *ast.SwitchStmt) {
 		list := clauses(s.Body)
 		for i, c := range list {
-			if c.List == nil && i < len(list)-1 {
+			if c.List == nil && p.orderMatters(list, i) {
 				p.refuse(c, "default before other cases")
 			}
 		}
 	})
+}
+
+// orderMatters says whether a default at index i that changes places with the last clause
+// changes what happens: when clauses fall through, or several behind it may hold at once.
+func (p *program) orderMatters(list []*ast.CaseClause, i int) bool {
+	computed := 0
+	for j, c := range list {
+		for _, e := range c.List {
+			if j > i && !p.constant(e) {
+				computed++
+				break
+			}
+		}
+		if n := len(c.Body); n > 0 {
+			if b, ok := c.Body[n-1].(*ast.BranchStmt); ok && b.Tok == token.FALLTHROUGH {
+				return i < len(list)-1
+			}
+		}
+	}
+	return computed >= 2
 }
 
 func switchInterface(p *program) {
@@ -150,15 +170,16 @@ func (p *program) asserted(f func(e ast.Expr, from, to types.Type)) {
 	})
 }
 
-// typeIdentity refuses assertions to types of the source, but for a pointer to one that
-// no other converted type looks like.
+// typeIdentity refuses assertions to types of the source, but for a pointer to one, or a
+// structure without methods, that no other converted type looks like.
 func typeIdentity(p *program) {
 	p.asserted(func(e ast.Expr, _, to types.Type) {
 		if p.own(to) == nil || isInterface(to) {
 			return
 		}
 		_, pointer := types.Unalias(to).(*types.Pointer)
-		if !pointer || p.looksLike(to) {
+		_, structure := under(to).(*types.Struct)
+		if !pointer && (!structure || p.withMethods(to)) || p.looksLike(to) {
 			p.refuse(e, "assertion to %s", types.TypeString(to, types.RelativeTo(p.pkg)))
 		}
 	})

@@ -55,12 +55,17 @@ func judge(source string) (lowered string, findings []*engine.LoadError, err err
 	if p, err = p.lower(); err != nil || len(p.found) > 0 {
 		return "", p.sorted(), err
 	}
+	p.judge()
+	return p.text.Source, p.sorted(), nil
+}
+
+// judge lets every rule look.
+func (p *program) judge() {
 	p.collect()
 	for _, r := range Rules {
 		p.rule = r
 		r.find(p)
 	}
-	return p.text.Source, p.sorted(), nil
 }
 
 // read takes a source through the steps that need no types.

@@ -1,0 +1,362 @@
+package lower
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// converted calls f for every expression that becomes an interface and whose type is, or
+// points to, a type of the source with methods.
+func (s *source) converted(f func(e ast.Expr)) {
+	s.convertedTo(func(e ast.Expr, _ types.Type) { f(e) })
+}
+
+// convertedTo is converted, with the interface.
+func (s *source) convertedTo(f func(e ast.Expr, to types.Type)) {
+	emit := func(e ast.Expr, to types.Type) {
+		if e == nil || to == nil || !isInterface(to) || !s.withMethods(s.typeOf(e)) {
+			return
+		}
+		f(e, to)
+	}
+	ast.Inspect(s.File, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.ASSIGN && len(n.Lhs) == len(n.Rhs) {
+				for i, l := range n.Lhs {
+					emit(n.Rhs[i], s.typeOf(l))
+				}
+			}
+		case *ast.ValueSpec:
+			for i, v := range n.Values {
+				if n.Type != nil && len(n.Names) == len(n.Values) {
+					emit(v, s.typeOf(n.Names[i]))
+				}
+			}
+		case *ast.ReturnStmt:
+			results := s.results(n)
+			for i, r := range n.Results {
+				if results.Len() == len(n.Results) {
+					emit(r, results.At(i).Type())
+				}
+			}
+		case *ast.CallExpr:
+			s.arguments(n, emit)
+		case *ast.CompositeLit:
+			s.elements(n, emit)
+		}
+		return true
+	})
+}
+
+func (s *source) arguments(c *ast.CallExpr, emit func(ast.Expr, types.Type)) {
+	if s.Info.Types[c.Fun].IsType() {
+		if len(c.Args) == 1 {
+			emit(c.Args[0], s.typeOf(c.Fun))
+		}
+		return
+	}
+	if s.builtin(c) == "append" {
+		if t, ok := s.under(c).(*types.Slice); ok && !c.Ellipsis.IsValid() {
+			for _, a := range c.Args[1:] {
+				emit(a, t.Elem())
+			}
+		}
+		return
+	}
+	signature, ok := s.under(c.Fun).(*types.Signature)
+	if !ok {
+		return
+	}
+	if id := callee(c); id != nil {
+		o, _ := s.Info.Uses[id].(*types.Func)
+		if o != nil && o.Pkg() != nil && o.Pkg() != s.Pkg && o.Pkg().Name() != "kit" {
+			return // used up before the value can change
+		}
+	}
+	params := signature.Params()
+	for i, a := range c.Args {
+		switch {
+		case signature.Variadic() && i >= params.Len()-1:
+			if t, ok := params.At(params.Len() - 1).Type().(*types.Slice); ok && !c.Ellipsis.IsValid() {
+				emit(a, t.Elem())
+			}
+		case i < params.Len():
+			emit(a, params.At(i).Type())
+		}
+	}
+}
+
+func (s *source) elements(l *ast.CompositeLit, emit func(ast.Expr, types.Type)) {
+	t := s.under(l)
+	if pointer, ok := t.(*types.Pointer); ok {
+		t = pointer.Elem().Underlying()
+	}
+	for i, e := range l.Elts {
+		value := e
+		pair, keyed := e.(*ast.KeyValueExpr)
+		if keyed {
+			value = pair.Value
+		}
+		switch t := t.(type) {
+		case *types.Slice:
+			emit(value, t.Elem())
+		case *types.Array:
+			emit(value, t.Elem())
+		case *types.Map:
+			emit(value, t.Elem())
+		case *types.Struct:
+			if keyed {
+				emit(value, s.typeOf(pair.Key))
+			} else if i < t.NumFields() {
+				emit(value, t.Field(i).Type())
+			}
+		}
+	}
+}
+
+// withMethods says whether t is, or points to, a concrete type of the source with methods.
+func (s *source) withMethods(t types.Type) bool {
+	if pointer, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = pointer.Elem()
+	}
+	n, ok := types.Unalias(t).(*types.Named)
+	return ok && n.Obj().Pkg() == s.Pkg && !isInterface(n) && types.NewMethodSet(types.NewPointer(n)).Len() > 0
+}
+
+// conversions makes interfaces in a function of their own, since the interpreter's interface
+// would follow later changes of the variable, field, element or temporary:
+//
+//	out = append(out, xs[i])  =>  out = append(out, as(xs[i]))
+//
+// with func as(v T) I { return v } at the end of the source. Types that can't be named
+// there are copied to a variable before the statement.
+func conversions(s *source) {
+	s.convertedTo(func(e ast.Expr, to types.Type) {
+		if !s.changing(e, to) {
+			return
+		}
+		if helper, text, ok := s.converter(s.typeOf(e), to); ok {
+			s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
+			return
+		}
+		if s.loop(e) && !s.inSource(to) {
+			return
+		}
+		stmt := s.statement(e)
+		if stmt == nil || !s.onlyAround(e, stmt) {
+			return
+		}
+		if a, ok := stmt.(*ast.AssignStmt); ok && len(a.Lhs) > 1 {
+			return
+		}
+		s.before(e, stmt)
+	})
+}
+
+// converter is a function that makes an interface of a value.
+func (s *source) converter(from, to types.Type) (name, text string, ok bool) {
+	f, written := s.write(from)
+	t, also := s.write(to)
+	if !written || !also {
+		return "", "", false
+	}
+	spell := func(r rune) rune {
+		switch {
+		case r == '*':
+			return 'P'
+		case r == '.' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z':
+			return r
+		}
+		return -1
+	}
+	ident := strings.Map(spell, f) + "_" + strings.Map(spell, t)
+	if len(ident) != len(f)+1+len(t) {
+		return "", "", false // a type that is not a name
+	}
+	name = prefix + "as_" + strings.ReplaceAll(ident, ".", "_")
+	return name, fmt.Sprintf("func %s(v %s) %s { return v }\n", name, f, t), true
+}
+
+// inSource says whether an interface is declared in the source: one of the interpreter's
+// own.
+func (s *source) inSource(t types.Type) bool {
+	n, ok := types.Unalias(t).(*types.Named)
+	return ok && n.Obj().Pkg() == s.Pkg
+}
+
+// changing says whether a converted value shares a slot that may change.
+func (s *source) changing(e ast.Expr, to types.Type) bool {
+	if _, returned := s.parent[e].(*ast.ReturnStmt); !returned && s.loop(e) && !s.inSource(to) {
+		return true // made with a wrapper around the slot
+	}
+	_, pointer := types.Unalias(s.typeOf(e)).(*types.Pointer)
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		u := s.vars[s.object(e)]
+		return u != nil && !strings.HasPrefix(e.Name, prefix) && (u.writes > 0 || !pointer && u.inPlace > 0)
+	case *ast.SelectorExpr, *ast.IndexExpr, *ast.StarExpr:
+		return true
+	case *ast.CallExpr, *ast.UnaryExpr, *ast.BinaryExpr, *ast.CompositeLit:
+		return s.loop(e)
+	}
+	return false
+}
+
+// methodValues: g := t.M  =>  v := t; g := func(p int) int { return v.M(p) }
+func methodValues(s *source) {
+	each(s, func(x *ast.SelectorExpr) {
+		sel := s.Info.Selections[x]
+		if sel == nil || sel.Kind() == types.FieldVal {
+			return
+		}
+		c, called := s.parent[x].(*ast.CallExpr)
+		if called && c.Fun == ast.Expr(x) {
+			return
+		}
+		signature, ok := s.typeOf(x).(*types.Signature)
+		if !ok {
+			return
+		}
+		head, call, ok := s.forward(signature)
+		if !ok {
+			return
+		}
+		if sel.Kind() == types.MethodExpr {
+			first, rest, _ := strings.Cut(call, ", ")
+			s.add(s.replace(x.Pos(), x.End(), "func%s%s.%s(%s) }", head, first, x.Sel.Name, rest))
+			return
+		}
+		stmt := s.statement(x)
+		if stmt == nil || !s.onlyAround(x, stmt) || s.calls(x.X) > 0 || strings.Contains(s.text(x), "\n") {
+			return
+		}
+		if called {
+			if f, ok := s.Info.Uses[callee(c)].(*types.Func); ok && f.Pkg() != s.Pkg {
+				return // used up before the receiver can change
+			}
+		}
+		address := ""
+		if s.byAddress(x) {
+			address = "&"
+		}
+		w := s.name()
+		s.add(s.insert(stmt.Pos(), "%s := %s%s; ", w, address, s.text(x.X)),
+			s.replace(x.Pos(), x.End(), "func%s%s.%s(%s) }", head, w, x.Sel.Name, call))
+	})
+}
+
+// callee is the identifier that a call names its function by, or nil.
+func callee(c *ast.CallExpr) *ast.Ident {
+	switch f := ast.Unparen(c.Fun).(type) {
+	case *ast.Ident:
+		return f
+	case *ast.SelectorExpr:
+		return f.Sel
+	}
+	return nil
+}
+
+// forward gives the head of a function of a signature, up to what comes before the called
+// function, and the arguments that it passes on.
+func (s *source) forward(t *types.Signature) (head, call string, ok bool) {
+	var params, args []string
+	for i := range t.Params().Len() {
+		kind := t.Params().At(i).Type()
+		p := s.name()
+		if t.Variadic() && i == t.Params().Len()-1 {
+			text, ok := s.write(kind.(*types.Slice).Elem())
+			if !ok {
+				return "", "", false
+			}
+			params, args = append(params, p+" ..."+text), append(args, p+"...")
+			continue
+		}
+		text, ok := s.write(kind)
+		if !ok {
+			return "", "", false
+		}
+		params, args = append(params, p+" "+text), append(args, p)
+	}
+	var results []string
+	for i := range t.Results().Len() {
+		text, ok := s.write(t.Results().At(i).Type())
+		if !ok {
+			return "", "", false
+		}
+		results = append(results, text)
+	}
+	returns := ""
+	if len(results) > 0 {
+		returns = "return "
+	}
+	return fmt.Sprintf("(%s) (%s) { %s", strings.Join(params, ", "), strings.Join(results, ", "), returns), strings.Join(args, ", "), true
+}
+
+// deferred fixes the arguments of a deferred call, which the interpreter reads when it is
+// made:
+//
+//	defer f(x); x = 2  =>  v := x; defer f(v); x = 2
+func deferred(s *source) {
+	each(s, func(d *ast.DeferStmt) {
+		if !s.listed(d) || s.loop(d) || d.Call.Ellipsis.IsValid() {
+			return
+		}
+		signature, ok := s.under(d.Call.Fun).(*types.Signature)
+		if !ok {
+			return
+		}
+		for i, a := range d.Call.Args {
+			if s.constant(a) || s.calls(a) > 0 || signature.Variadic() && false && i >= 0 {
+				continue
+			}
+			changes := false
+			ast.Inspect(a, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					if u := s.vars[s.Info.Uses[id]]; u != nil && !strings.HasPrefix(id.Name, prefix) {
+						changes = changes || u.writes > 0 || u.inPlace > 0
+					}
+				}
+				_, literal := n.(*ast.FuncLit)
+				return !literal
+			})
+			if _, literal := a.(*ast.FuncLit); changes && !literal {
+				s.before(a, d)
+			}
+		}
+	})
+}
+
+// appended: append(xs, ys) of []any  =>  var v any = ys; append(xs, v);
+// append(s[:1], x, s[1])  =>  v := s[1]; append(s[:1], x, v)
+func appended(s *source) {
+	each(s, func(c *ast.CallExpr) {
+		if s.builtin(c) != "append" || len(c.Args) < 2 || c.Ellipsis.IsValid() {
+			return
+		}
+		stmt := s.statement(c)
+		t, ok := s.under(c).(*types.Slice)
+		if !ok || stmt == nil || !s.onlyAround(c, stmt) {
+			return
+		}
+		if arg, ok := s.under(c.Args[1]).(*types.Slice); ok && len(c.Args) == 2 && isInterface(t.Elem()) && types.Identical(arg.Elem(), t.Elem()) {
+			if text, ok := s.write(t.Elem()); ok && !strings.Contains(s.text(c.Args[1]), "\n") {
+				w := s.name()
+				s.add(s.insert(stmt.Pos(), "var %s %s = %s; ", w, text, s.text(c.Args[1])), s.replace(c.Args[1].Pos(), c.Args[1].End(), "%s", w))
+			}
+			return
+		}
+		cut, ok := ast.Unparen(c.Args[0]).(*ast.SliceExpr)
+		if !ok {
+			return
+		}
+		for _, a := range c.Args[2:] {
+			if x, ok := ast.Unparen(a).(*ast.IndexExpr); ok && s.object(cut.X) != nil && s.object(x.X) == s.object(cut.X) {
+				s.before(a, stmt)
+			}
+		}
+	})
+}

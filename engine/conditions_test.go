@@ -301,3 +301,30 @@ func TestRun_advantage(t *testing.T) {
 		t.Errorf("%d rows of %d, weights %v", got, want, weights)
 	}
 }
+
+// Each condition says what it does.
+func TestSchedule(t *testing.T) {
+	for condition, want := range map[string]string{
+		"whale":                   "2 cycles of 3 steps and 3 iterations of 3 candidates",
+		"prompt-only":             "2 cycles of 3 steps and 3 iterations of 3 candidates, prompts only",
+		"weight-only":             "phases of 3 steps",
+		"harness-only":            "phases of 3 iterations of 3 candidates",
+		"adaptive":                "steps while the reward over 3 steps improves, 5 to 15 iterations of 3 candidates with patience 2",
+		"stagewise-harness-first": "harness first, then weight, each as much as 2 cycles of 3 steps and 3 iterations of 3 candidates",
+	} {
+		c := enginetest.Config()
+		c.Condition = condition
+		if got := c.Schedule(); got != want {
+			t.Errorf("%s: %s", condition, got)
+		}
+	}
+	c := enginetest.Config()
+	c.Epochs, c.StopAt = .6, .9
+	if got := c.Schedule(); got != "2 cycles of 0.6 epochs and 3 iterations of 3 candidates, until a success rate of 0.9" {
+		t.Error(got)
+	}
+	c.Condition, c.Adaptive.WindowSteps = "adaptive", 0
+	if got := c.Schedule(); !strings.Contains(got, "over 0.2 epochs") {
+		t.Error(got)
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -82,6 +83,41 @@ var Searches = map[string]func(*Site) HarnessPhase{
 	"":             func(s *Site) HarnessPhase { return MetaHarness{s} },
 	"meta-harness": func(s *Site) HarnessPhase { return MetaHarness{s} },
 	"hill-climber": func(s *Site) HarnessPhase { return HillClimber{s} },
+}
+
+// Schedule says in words what ends the phases.
+func (c Config) Schedule() string {
+	steps := fmt.Sprintf("%d steps", c.Steps)
+	if c.Epochs > 0 {
+		steps = fmt.Sprintf("%g epochs", c.Epochs)
+	}
+	search := fmt.Sprintf("%d iterations of %d candidates", c.Iterations, c.Candidates)
+	plan, a := Conditions[c.Condition], c.Adaptive
+	var text string
+	switch {
+	case plan.Pace == PaceAdaptive:
+		window := fmt.Sprintf("%d steps", a.WindowSteps)
+		if a.WindowSteps == 0 {
+			window = fmt.Sprintf("%g epochs", a.Window)
+		}
+		text = fmt.Sprintf("steps while the reward over %s improves, %d to %d iterations of %d candidates with patience %d",
+			window, a.Least, a.Most, c.Candidates, a.Patience)
+	case plan.Pace == PaceStages:
+		text = fmt.Sprintf("%s first, then %s, each as much as %d cycles of %s and %s", plan.Phases[0], plan.Phases[1], c.Cycles, steps, search)
+	case !plan.has(HarnessKind):
+		text = "phases of " + steps
+	case !plan.has(WeightKind):
+		text = "phases of " + search
+	default:
+		text = fmt.Sprintf("%d cycles of %s and %s", c.Cycles, steps, search)
+	}
+	if plan.PromptsOnly {
+		text += ", prompts only"
+	}
+	if c.StopAt > 0 {
+		text += fmt.Sprintf(", until a success rate of %g", c.StopAt)
+	}
+	return text
 }
 
 // ConditionNames lists the conditions, for messages.

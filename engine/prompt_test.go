@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"fmt"
-	"testing"
-)
+import "testing"
 
 const promptSeed = `package harness
 
@@ -84,7 +81,7 @@ func FuzzPromptsOnly(f *testing.F) {
 		own := PromptsOnly(a, a)
 		ab, ba := PromptsOnly(a, b), PromptsOnly(b, a)
 		if own != nil && ab == nil {
-			t.Fatal(fmt.Sprintf("%q allows %q but not itself", a, b))
+			t.Fatalf("%q allows %q but not itself", a, b)
 		}
 		if (ab == nil) != (ba == nil) {
 			t.Fatalf("%v one way, %v the other", ab, ba)

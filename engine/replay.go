@@ -111,5 +111,5 @@ func equal(what string, want, got any) error {
 		n++
 	}
 	around := func(s []byte) []byte { return s[max(0, n-20):min(len(s), n+60)] }
-	return fmt.Errorf("%w: %s was ...%s..., now ...%s...", ErrDiffers, what, around(a), around(b))
+	return fmt.Errorf("%w: %s was …%s…, now …%s…", ErrDiffers, what, around(a), around(b))
 }

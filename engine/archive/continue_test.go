@@ -69,7 +69,7 @@ func TestResume_everyCondition(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := contents(t, plain)
-			for at := 1; at < points; at += points/12 + 1 {
+			for at := 1; at < points; at += points/8 + 1 {
 				dir := filepath.Join(t.TempDir(), "run")
 				die := faulty(func(n int) error {
 					if n == at {

@@ -234,7 +234,7 @@ func viewOrigin(r Run) []pair {
 	}
 	if c.Steps > 0 {
 		pairs = append(pairs,
-			pair{Name: "schedule", Value: fmt.Sprintf("%d cycles of %d steps and %d iterations of %d candidates", c.Cycles, c.Steps, c.Iterations, c.Candidates)},
+			pair{Name: "schedule", Value: c.Schedule()},
 			pair{Name: "weight phase", Value: fmt.Sprintf("%d prompts × %d samples a step, %d sequences an update, AdamW at rate %g, clip %g", c.Prompts, c.Samples, c.Batch, c.Optimizer.Rate, c.Optimizer.Clip)},
 			pair{Name: "harness phase", Value: fmt.Sprintf("%d select tasks × %d samples, accepted at p ≤ %g and coverage ≥ %g", c.SelectTasks, c.SelectSamples, c.AcceptP, c.Coverage)},
 			pair{Name: "sampling", Value: fmt.Sprintf("temperature %g, top-p %g, top-k %d", c.Sampling.Temperature, c.Sampling.TopP, c.Sampling.TopK)})

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/seed-7c27e6b8/whale/harnesses/kit"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
@@ -70,3 +71,22 @@ var sentinels = []struct {
 	status abi.Status
 	err    error
 }{{abi.Budget, kit.ErrBudget}, {abi.BadTool, kit.ErrTool}, {abi.BadContext, kit.ErrContext}}
+
+//go:wasmimport whale call
+func hostCall(request unsafe.Pointer, requestLen uint32, answer unsafe.Pointer, answerCap uint32) uint32
+
+//go:wasmimport whale take
+func hostTake(answer unsafe.Pointer, answerLen uint32)
+
+// call sends one request to the host and waits for its answer. The buffers are kept for
+// the next call: a decoder copies what it keeps.
+func (w *wall) call(r abi.Request) (abi.Answer, error) {
+	w.request = abi.AppendRequest(w.request[:0], r)
+	n := hostCall(unsafe.Pointer(unsafe.SliceData(w.request)), uint32(len(w.request)),
+		unsafe.Pointer(unsafe.SliceData(w.answer)), uint32(len(w.answer)))
+	if int(n) > len(w.answer) {
+		w.answer = make([]byte, n)
+		hostTake(unsafe.Pointer(unsafe.SliceData(w.answer)), n)
+	}
+	return abi.DecodeAnswer(w.answer[:n])
+}

@@ -1,5 +1,6 @@
-// Package image holds what is compiled ahead of a harness, as part of the binary: the
-// guest program and the types of the packages that a harness may import. The files are
+// Package image holds what is made ahead of a harness, as part of the binary: the guest
+// program, the types of the packages that a harness may import, and the sources that a
+// compiled harness is built with. The files are
 // made by `go generate ./sandbox` (which `make` calls) and are not under version control;
 // without them everything compiles, and Guest and Types say what is missing.
 package image
@@ -20,8 +21,9 @@ var ErrNotBuilt = errors.New("sandbox image: not built: run make")
 
 // Names of the files in this folder.
 const (
-	GuestFile = "guest.wasm.zst"
-	TypesFile = "types.tar.zst"
+	GuestFile   = "guest.wasm.zst"
+	TypesFile   = "types.tar.zst"
+	SourcesFile = "sources.tar.zst"
 )
 
 // The pattern takes in this source too, so that it matches before the image is built.
@@ -34,22 +36,28 @@ func Guest() ([]byte, error) { return unpack(GuestFile) }
 
 // Types gives the compiler's export data of each package that a harness may import, by
 // import path. Only the Go version that made it reads it.
-func Types() (map[string][]byte, error) {
-	packed, err := unpack(TypesFile)
+func Types() (map[string][]byte, error) { return unpackAll(TypesFile) }
+
+// Sources gives the Go files that a compiled harness is built with, by their place in the
+// module (see package compile).
+func Sources() (map[string][]byte, error) { return unpackAll(SourcesFile) }
+
+func unpackAll(name string) (map[string][]byte, error) {
+	packed, err := unpack(name)
 	if err != nil {
 		return nil, err
 	}
-	packages := map[string][]byte{}
+	files := map[string][]byte{}
 	for r := tar.NewReader(bytes.NewReader(packed)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return packages, nil
+			return files, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("sandbox image: %s: %w", TypesFile, err)
+			return nil, fmt.Errorf("sandbox image: %s: %w", name, err)
 		}
-		if packages[h.Name], err = io.ReadAll(r); err != nil {
-			return nil, fmt.Errorf("sandbox image: %s: %w", TypesFile, err)
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			return nil, fmt.Errorf("sandbox image: %s: %w", name, err)
 		}
 	}
 }

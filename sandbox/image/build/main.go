@@ -1,5 +1,5 @@
 // Build compiles the guest for wasip1, collects the types of the packages that a harness
-// may import, and writes both, compressed, into the folder named by its argument:
+// may import and the sources for compiled ones, and writes them, compressed, into the folder named by its argument:
 // `go generate ./sandbox`. The flags are fixed, since other flags would compile the
 // standard library once more.
 package main
@@ -9,9 +9,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +48,14 @@ func build(folder string) error {
 	if err != nil {
 		return fmt.Errorf("types: %w", err)
 	}
-	return publish(filepath.Join(folder, image.TypesFile), packages)
+	if err := publish(filepath.Join(folder, image.TypesFile), packages); err != nil {
+		return err
+	}
+	sources, err := collectSources()
+	if err != nil {
+		return fmt.Errorf("sources: %w", err)
+	}
+	return publish(filepath.Join(folder, image.SourcesFile), sources)
 }
 
 func compile() ([]byte, error) {
@@ -74,18 +83,51 @@ func collectTypes() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
-	var packed bytes.Buffer
-	w := tar.NewWriter(&packed)
+	packages := map[string][]byte{}
 	for line := range strings.Lines(string(out)) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		definition, err := exportData(file)
-		if err != nil {
+		if packages[path], err = exportData(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if err := w.WriteHeader(&tar.Header{Name: path, Size: int64(len(definition)), Mode: 0o644}); err != nil {
+	}
+	return pack(packages)
+}
+
+// collectSources packs what a compiled harness is built with: the kit, the messages and
+// the guest's side of the wall. `go generate` runs in the folder of package sandbox.
+func collectSources() ([]byte, error) {
+	files := map[string]string{"main/wall.go": "guest/wall.go", "main/run.go": "guest/run.go", "main/main.go": "guest/compiled.txt"}
+	for folder, from := range map[string]string{"harnesses/kit": "../harnesses/kit", "sandbox/abi": "abi"} {
+		list, err := filepath.Glob(filepath.Join(from, "*.go"))
+		if err != nil {
 			return nil, err
 		}
-		if _, err := w.Write(definition); err != nil {
+		for _, file := range list {
+			if !strings.HasSuffix(file, "_test.go") {
+				files[folder+"/"+filepath.Base(file)] = file
+			}
+		}
+	}
+	sources := map[string][]byte{}
+	for name, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		sources[name] = content
+	}
+	return pack(sources)
+}
+
+// pack makes one tar file, in order of the names.
+func pack(files map[string][]byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w := tar.NewWriter(&packed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(files[name])), Mode: 0o644}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(files[name]); err != nil {
 			return nil, err
 		}
 	}

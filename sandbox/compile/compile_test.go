@@ -1,0 +1,59 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+const good = `package harness
+
+import "github.com/seed-7c27e6b8/whale/harnesses/kit"
+
+func Run(s *kit.Session) error { return s.Log("x") }
+`
+
+// TestBuild: a candidate becomes a module, comes from the cache the second time, and what
+// the compiler refuses has a line.
+func TestBuild(t *testing.T) {
+	folder := filepath.Join(os.TempDir(), "whale-test-compile")
+	c, err := Open(context.Background(), folder)
+	if errors.Is(err, ErrNoGo) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := engine.NewHarness(good, engine.Meta{})
+	wasm, err := c.Build(context.Background(), h)
+	if err != nil || !bytes.HasPrefix(wasm, []byte("\x00asm")) {
+		t.Fatal(err)
+	}
+	c.goTool = "/nowhere"
+	again, err := c.Build(context.Background(), h)
+	if err != nil || !bytes.Equal(again, wasm) {
+		t.Error("not from the cache:", err)
+	}
+	c, err = Open(context.Background(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Build(context.Background(), engine.NewHarness(good+"\nvar x int = \"\"\n", engine.Meta{}))
+	var refused *engine.LoadError
+	if !errors.As(err, &refused) || refused.Line != 7 || refused.Rule != "compile" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNoGo: without a toolchain it says so.
+func TestNoGo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Open(context.Background(), t.TempDir()); !errors.Is(err, ErrNoGo) {
+		t.Errorf("%v", err)
+	}
+}

@@ -49,6 +49,8 @@ func (c *comparison) kinds(a, r *node) (bool, error) {
 		return c.quantities(a, r)
 	case a.op == opMeasured || r.op == opMeasured: // a unit around something else
 		return c.kinds(bare(a), bare(r))
+	case a.op == opRelation && r.op == opRelation: // one inside another value
+		return false, ErrSyntax
 	}
 	return false, nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // measurement is one evaluation of a point of the curve.
@@ -96,6 +97,7 @@ func (r *run) measureOne(ctx context.Context, m measurement) error {
 	if err != nil {
 		return err
 	}
+	r.saving = time.Now()
 	rec := Record{Kind: MeasureRecord, Weights: r.state.Weights, Saved: r.state.Saved, Harness: r.state.Harness,
 		Spent: len(ts), File: r.state.measureFile(m.point, m.split), Spending: spending,
 		Measure: &Measure{Point: m.point, Split: m.split, Score: NewScore(tasks, ts)}}

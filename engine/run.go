@@ -17,6 +17,7 @@ type run struct {
 	search HarnessPhase
 	state  State
 	since  time.Time // the last commit, for the wall time of a unit
+	saving time.Time // when a unit's results began to be written
 }
 
 // Run alternates until the budget is spent, measures the curve on the test split and
@@ -104,6 +105,7 @@ func (r *run) begin(ctx context.Context) error {
 	if _, err := r.Program(ctx, seed.ID); err != nil {
 		return err
 	}
+	r.saving = time.Now()
 	folder, id, err := r.save(ctx)
 	if err != nil {
 		return err
@@ -128,6 +130,7 @@ func (r *run) enter(u Unit) {
 
 // commitStep stores a weight step: rollouts, weights, then the record.
 func (r *run) commitStep(ctx context.Context, u Unit, s StepResult) error {
+	r.saving = time.Now()
 	rec := Record{Kind: StepRecord, Cycle: u.Cycle, Index: u.Index, Weights: r.Parts.Policy.Weights(),
 		Harness: r.state.Harness, Spent: len(s.Rollouts), Step: &s.Report, Spending: s.Spending,
 		File: fmt.Sprintf("cycle-%02d-weight-%03d", u.Cycle, u.Index)}
@@ -165,6 +168,7 @@ func (r *run) prune() error {
 // commitSearch stores an iteration: sources, rollouts, the note for proposers, then the
 // record.
 func (r *run) commitSearch(u Unit, s SearchResult) error {
+	r.saving = time.Now()
 	rec := Record{Kind: SearchRecord, Cycle: u.Cycle, Index: u.Index, Weights: r.state.Weights, Saved: r.state.Saved,
 		Harness: s.Harness, Spent: len(s.Rollouts), Search: &s.Report, Spending: s.Spending,
 		File: fmt.Sprintf("cycle-%02d-search-%03d", u.Cycle, u.Index)}
@@ -188,7 +192,8 @@ func (r *run) commitSearch(u Unit, s SearchResult) error {
 func (r *run) commit(rec Record) error {
 	rec.Seq = r.state.Records
 	now := time.Now()
-	rec.Spending.Wall = now.Sub(r.since).Seconds()
+	rec.Spending.Wall, rec.Spending.Save, rec.Spending.Load = now.Sub(r.since).Seconds(), now.Sub(r.saving).Seconds(), r.loading
+	r.loading = 0
 	if err := r.Parts.Store.Commit(rec); err != nil {
 		return AtArchive.wrap("journal", err)
 	}

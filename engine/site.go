@@ -35,6 +35,8 @@ type Site struct {
 	program Program
 	file    string // whose trajectories are in memory
 	read    []*Trajectory
+
+	loading float64 // seconds since the last commit
 }
 
 func newSite(c Config, p Parts) *Site {
@@ -114,10 +116,12 @@ func (s *Site) Program(ctx context.Context, id HarnessID) (Program, error) {
 // load loads a candidate. A *LoadError comes back as it is, everything else as a failure.
 func (s *Site) load(ctx context.Context, h Harness) (program Program, err error) {
 	var refused *LoadError
+	begin := time.Now()
 	err = guard(AtSandbox, string(h.ID), func() (err error) {
 		program, err = s.Parts.Sandbox.Load(ctx, h)
 		return err
 	})
+	s.loading += time.Since(begin).Seconds()
 	if err == nil || errors.As(err, &refused) {
 		return program, err
 	}
@@ -153,6 +157,8 @@ func (s *Site) Archived(file string, h HarnessID) ([]*Trajectory, error) {
 
 // useWeights makes a point's weights the current ones.
 func (s *Site) useWeights(ctx context.Context, folder string, id WeightsID) error {
+	begin := time.Now()
+	defer func() { s.loading += time.Since(begin).Seconds() }()
 	if err := s.Parts.Learner.Load(ctx, s.Parts.Store.WeightsDir(folder)); err != nil {
 		return AtArchive.wrap("weights "+folder, err)
 	}

@@ -30,11 +30,14 @@ type Spending struct {
 	Cost     Cost    `json:"cost"`
 	Wall     float64 `json:"wall"`     // seconds from the unit's start to its commit
 	Rollouts float64 `json:"rollouts"` // of these, with rollouts in flight
+	Load     float64 `json:"load"`     // of these, loading harnesses and weights
+	Save     float64 `json:"save"`     // of these, writing rollouts and weights
 }
 
 // Add returns the sum of two spendings.
 func (s Spending) Add(o Spending) Spending {
-	return Spending{Cost: s.Cost.Add(o.Cost), Wall: s.Wall + o.Wall, Rollouts: s.Rollouts + o.Rollouts}
+	return Spending{Cost: s.Cost.Add(o.Cost), Wall: s.Wall + o.Wall, Rollouts: s.Rollouts + o.Rollouts,
+		Load: s.Load + o.Load, Save: s.Save + o.Save}
 }
 
 // RecordKind says what a record is about.

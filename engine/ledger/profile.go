@@ -98,11 +98,12 @@ type Stage struct {
 }
 
 // Stages are the pieces of a total's time by the clock, in the order that a unit has
-// them: they do not overlap, and idle is what is left: saving, archiving, loading.
+// them. They do not overlap; idle is what is in none of them.
 func (t Total) Stages() []Stage {
 	s := t.Spending
-	idle := s.Wall - s.Rollouts - s.Cost.TrainSeconds - s.Cost.ProposeSeconds
-	return []Stage{{"propose", s.Cost.ProposeSeconds}, {"rollouts", s.Rollouts}, {"train", s.Cost.TrainSeconds}, {"idle", idle}}
+	idle := s.Wall - s.Load - s.Rollouts - s.Cost.TrainSeconds - s.Cost.ProposeSeconds - s.Save
+	return []Stage{{"propose", s.Cost.ProposeSeconds}, {"load", s.Load}, {"rollouts", s.Rollouts}, {"train", s.Cost.TrainSeconds},
+		{"save", s.Save}, {"idle", idle}}
 }
 
 // Kinds are the tokens of a total by what was done with them: prefill are the prompt

@@ -70,6 +70,9 @@ func TestProfile_sums(t *testing.T) {
 			clock := 0.0
 			for _, stage := range part.Stages() {
 				clock += stage.Seconds
+				if stage.Seconds < -1e-9 {
+					t.Errorf("%s: %v s of %s", condition, stage.Seconds, stage.Name)
+				}
 			}
 			if math.Abs(clock-part.Spending.Wall) > 1e-9 {
 				t.Errorf("%s: stages of %v s in %v s", condition, clock, part.Spending.Wall)
@@ -109,8 +112,8 @@ func checkPprof(t *testing.T, p ledger.Profile) {
 	if sums[1] != int64(p.Total.Kinds().Sum()) || sums[1] == 0 {
 		t.Errorf("pprof has %d tokens of %d", sums[1], p.Total.Kinds().Sum())
 	}
-	// Each of four stages of a unit is cut to whole nanoseconds.
-	if off := math.Abs(p.Total.Spending.Wall*1e9 - float64(sums[0])); off > float64(4*p.Total.Units+1) {
+	// Each of six stages of a unit is cut to whole nanoseconds.
+	if off := math.Abs(p.Total.Spending.Wall*1e9 - float64(sums[0])); off > float64(6*p.Total.Units+1) {
 		t.Errorf("pprof is off by %v ns", off)
 	}
 }

@@ -78,7 +78,7 @@ func printProfile(w io.Writer, p ledger.Profile) {
 		fmt.Fprintf(w, "%-16s %6d %8d %9d %9d %9d %9d | %17s %7s\n", partName(r.Total), r.Units, r.Rollouts, k.Prefill, k.Cached, k.Sampled, k.Trained,
 			per(float64(k.Prefill+k.Cached), r.Rollouts), per(float64(k.Sampled), r.Rollouts))
 	}
-	fmt.Fprintf(w, "\nseconds              wall  propose rollouts    train     idle | work: policy  sandbox    tools   verify | ms a rollout\n")
+	fmt.Fprintf(w, "\nseconds              wall  propose     load rollouts    train     save     idle | work: policy  sandbox    tools   verify | ms a rollout\n")
 	for _, r := range rows {
 		c := r.Spending.Cost
 		fmt.Fprintf(w, "%-16s %8.1f", partName(r.Total), r.Spending.Wall)

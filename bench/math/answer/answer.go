@@ -26,7 +26,7 @@ const (
 	maxDepth  = 240     // of the grammar's rules, about four a bracket
 	maxItems  = 100     // of a list, a set, a matrix
 	maxBits   = 1 << 14 // of an exact number
-	maxWork   = 40000   // arithmetic operations of one comparison, functions count more
+	maxWork   = 20000   // arithmetic operations of one comparison, functions count more
 	maxBoxes  = 32      // in one message; more of them is no answer
 )
 

@@ -221,6 +221,9 @@ func (s snapshot) line(r engine.Record) string {
 			fmt.Fprintf(&b, " best=%s", share(s.rate))
 		}
 		fmt.Fprintf(&b, " harness=%s", word(string(r.Harness)))
+		if r.Search.Detectable > 0 {
+			fmt.Fprintf(&b, " detectable=%s", share(r.Search.Detectable))
+		}
 		if r.Search.Failed != "" {
 			fmt.Fprintf(&b, " failed=%s", word(r.Search.Failed))
 		}
@@ -244,6 +247,8 @@ func newsOf(r engine.Record) string {
 		return fmt.Sprintf("cycle %d  weights after %d steps  accepted %s", r.Cycle, r.Index, share(acceptedShare(*r.Step)))
 	case r.Search != nil && r.Search.Failed != "":
 		return fmt.Sprintf("cycle %d  no candidates in iteration %d  %s", r.Cycle, r.Index, oneLine(first(r.Search.Failed, 160)))
+	case r.Search != nil && r.Index == 1 && r.Search.Detectable > 0:
+		return fmt.Sprintf("cycle %d  search begins at %s  the smallest gain it would surely find is %.3f", r.Cycle, share(rateOrZero(r)), r.Search.Detectable)
 	case r.Search != nil:
 		for i, e := range r.Search.Evaluated {
 			if e.Accepted && i < len(r.Search.Compared) {
@@ -255,6 +260,12 @@ func newsOf(r engine.Record) string {
 		return fmt.Sprintf("test at point %d  %s", r.Measure.Point, interval(bounds(&r.Measure.Score)))
 	}
 	return ""
+}
+
+// rateOrZero is the accuracy that a unit found.
+func rateOrZero(r engine.Record) float64 {
+	rate, _ := rateOf(r)
+	return rate
 }
 
 // word makes an id fit for a value of a plain line.

@@ -79,6 +79,8 @@ func TestPlainTerminal(t *testing.T) {
 	search := engine.Progress{Stage: engine.StageHarness, Unit: engine.Unit{Index: 2, Of: 4}, Spent: engine.Spent{Harness: 192}, Budget: 9728}
 	term.Observe(record(search, engine.Record{Kind: engine.SearchRecord, Cycle: 1, Index: 2, Harness: "h1\x1b[2J x\n",
 		Search: &engine.Search{Evaluated: []engine.Entry{{Score: engine.Score{Mean: .25}}, {Score: engine.Score{Mean: .5}}}, Rejected: make([]engine.Rejection, 1)}}))
+	term.Observe(record(search, engine.Record{Kind: engine.SearchRecord, Cycle: 1, Index: 1, Harness: "h0",
+		Search: &engine.Search{Evaluated: []engine.Entry{{Score: engine.Score{Mean: .25}}}, Detectable: .14}}))
 	term.Observe(record(engine.Progress{Stage: engine.StageMeasure, Point: 2, Points: 7}, engine.Record{Kind: engine.MeasureRecord,
 		Measure: &engine.Measure{Split: engine.Test, Score: engine.Score{Mean: .947, Lo: .9, Hi: .98}}}))
 	term.Note("accepted h1\x1b[2J\nnext")
@@ -89,6 +91,7 @@ func TestPlainTerminal(t *testing.T) {
 whale phase=weight cycle=1/3 step=1/6 accepted=103/250 rate=0.412 loss=0.913 rollouts=320/9728 tokens_per_s=1500 elapsed_s=2.0 left_s=70
 whale phase=weight cycle=1/3 step=2/6 accepted=103/250 rate=0.412 loss=0.913 rollouts=576/9728 tokens_per_s=1500 elapsed_s=4.0 left_s=70
 whale phase=harness cycle=1 iteration=2/4 scored=2 rejected=1 best=0.500 harness=h1␛[2J_x⏎ rollouts=192/9728 tokens_per_s=0 elapsed_s=4.0
+whale phase=harness cycle=1 iteration=1/4 scored=1 rejected=0 best=0.250 harness=h0 detectable=0.140 rollouts=192/9728 tokens_per_s=0 elapsed_s=4.0
 whale phase=measure point=2/7 split=test mean=0.947 lo=0.900 hi=0.980 rollouts=0 tokens_per_s=0 elapsed_s=4.0
 whale note="accepted h1␛[2J⏎next"
 `

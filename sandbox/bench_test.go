@@ -30,8 +30,12 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-func BenchmarkFourTurnRollout(b *testing.B) {
-	box := open(b, Config{Workers: 1})
+func BenchmarkFourTurnRollout(b *testing.B) { fourTurnRollouts(b, Interpret) }
+
+func BenchmarkFourTurnCompiled(b *testing.B) { fourTurnRollouts(b, Compile) }
+
+func fourTurnRollouts(b *testing.B, by string) {
+	box := open(b, Config{Workers: 1, Engine: by})
 	p := load(b, box, fourTurns)
 	var guest, times []float64
 	for b.Loop() {
@@ -67,16 +71,21 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkThroughput: rollouts of many sessions at once over all workers.
+// BenchmarkThroughput: rollouts of many sessions at once, over one worker and over all.
 func BenchmarkThroughput(b *testing.B) {
-	box := open(b, Config{})
-	p := load(b, box, fourTurns)
-	b.SetParallelism(16)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
-				b.Error(err)
-			}
+	for _, by := range []string{Interpret, Compile} {
+		for name, workers := range map[string]int{"one": 1, "all": 0} {
+			b.Run(by+"-"+name, func(b *testing.B) {
+				p := load(b, open(b, Config{Workers: workers, Engine: by}), fourTurns)
+				b.SetParallelism(16)
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			})
 		}
-	})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -218,6 +219,9 @@ func contractSource(body string) string {
 // sandbox, and copied memories make no difference.
 func TestContract(t *testing.T) {
 	boxes := map[string]*Sandbox{"forking": open(t, Config{Workers: 1}), "copying": open(t, Config{Workers: 1, Copying: true})}
+	if _, err := exec.LookPath("go"); err == nil {
+		boxes["compiled"] = open(t, Config{Workers: 1, Engine: Compile})
+	}
 	start := engine.Start{Domain: "lookup", Input: "who?", Budget: engine.Budget{Tokens: 11, Turns: 5, Tools: 3},
 		Tools: []engine.ToolSpec{{Name: "search", Description: "finds", Schema: "{}"}}}
 	for _, c := range contract {

@@ -117,7 +117,7 @@ func (p *process) fetch(program *program, l *loading) {
 	id, seat := p.open()
 	defer p.end(id)
 	p.send(abi.Frame{Kind: abi.FrameLoad, Session: id, Payload: abi.AppendLoadOrder(nil,
-		abi.LoadOrder{Image: l.number, Source: program.lowered})})
+		abi.LoadOrder{Image: l.number, Source: program.code})})
 	f, err := program.next(p, id, seat)
 	if err == nil {
 		err = program.loaded(f.Payload)

@@ -10,7 +10,7 @@ import (
 )
 
 // silence is how long a worker in which no guest runs may leave sessions waiting.
-const silence = 30 * time.Second
+const silence = 60 * time.Second
 
 // killOverdue kills the process if one stay in guest code has lasted longer than the
 // limits allow, if the worker was stopped, takes too much memory or isn't heard any more.

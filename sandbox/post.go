@@ -9,8 +9,9 @@ import (
 // post is the place of one worker process; when the process has died, the next to need
 // it starts another.
 type post struct {
-	config Config
-	starts chan<- func() // run on the thread that workers depend on
+	config   Config
+	compiles bool          // its worker runs compiled candidates
+	starts   chan<- func() // run on the thread that workers depend on
 
 	mu      sync.Mutex
 	current *process
@@ -70,7 +71,7 @@ func (w *post) living() (*process, error) {
 	}
 	result := make(chan started, 1)
 	w.starts <- func() {
-		p, err := startProcess(w.config)
+		p, err := startProcess(w.config, w.compiles)
 		result <- started{p, err}
 	}
 	s := <-result

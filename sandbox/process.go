@@ -52,7 +52,7 @@ type process struct {
 
 // startProcess starts a worker and gives it its setup; it doesn't wait until it is ready.
 // The worker dies with the calling thread, which must last as long as this process.
-func startProcess(config Config) (*process, error) {
+func startProcess(config Config, compiles bool) (*process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
@@ -90,7 +90,7 @@ func startProcess(config Config) (*process, error) {
 	p.reading = true // by standby, until the worker is ready
 	go p.standby()
 	go p.bury(pair[0])
-	p.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config))})
+	p.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config, compiles))})
 	return p, nil
 }
 

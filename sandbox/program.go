@@ -14,13 +14,11 @@ import (
 type program struct {
 	sandbox *Sandbox
 	harness engine.Harness
-	lowered string // its source, as the interpreter gets it
+	engine  string // Interpret or Compile
+	code    string // what its workers load: the lowered source, or a wasm module
 	holders int    // guarded by sandbox.mu
 	closed  bool   // no holder is left; guarded by sandbox.mu
 }
-
-// interpret is how sources run so far.
-const interpret = "interpret"
 
 // prepare loads the source in one worker, so that a bad one is found.
 func (p *program) prepare(ctx context.Context) error {
@@ -36,11 +34,19 @@ func (p *program) prepare(ctx context.Context) error {
 	return nil
 }
 
+func (p *program) posts() []*post {
+	if p.engine == Compile {
+		return p.sandbox.compiling
+	}
+	return p.sandbox.workers
+}
+
 // choose picks the worker with the fewest sessions.
 func (p *program) choose() *post {
-	best := p.sandbox.workers[0]
+	posts := p.posts()
+	best := posts[0]
 	least := best.load()
-	for _, w := range p.sandbox.workers[1:] {
+	for _, w := range posts[1:] {
 		if n := w.load(); n < least {
 			best, least = w, n
 		}
@@ -54,7 +60,7 @@ func (p *program) fault(err error) error {
 
 // Run implements engine.Program. The host's methods are called on this goroutine.
 func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host) (engine.GuestUse, error) {
-	use := engine.GuestUse{Engine: interpret}
+	use := engine.GuestUse{Engine: p.engine}
 	if err := p.usable(); err != nil {
 		return use, err
 	}
@@ -74,12 +80,12 @@ func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host)
 		abi.RunOrder{Image: l.number, Start: encodeStart(start)})})
 	for {
 		f, err := p.next(process, id, seat)
-		if err != nil {
-			return use, err
-		}
 		if ctx.Err() != nil {
 			process.cancel(id)
 			return use, p.fault(ctx.Err())
+		}
+		if err != nil {
+			return use, err
 		}
 		if f.Kind == abi.FrameDone {
 			return p.done(f.Payload, use)
@@ -167,7 +173,7 @@ func (p *program) Close() error {
 	}
 	p.closed = true
 	delete(s.programs, p.harness.ID)
-	for _, w := range s.workers {
+	for _, w := range p.posts() {
 		if process := w.peek(); process != nil {
 			process.drop(p.harness.ID)
 		}

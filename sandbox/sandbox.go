@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+	"github.com/seed-7c27e6b8/whale/sandbox/compile"
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
-	"github.com/seed-7c27e6b8/whale/sandbox/vet"
 	"github.com/seed-7c27e6b8/whale/sandbox/worker"
 )
 
@@ -26,6 +27,7 @@ func WorkerMain() { worker.Main() }
 type Config struct {
 	Workers  int    // worker processes; 0 = one per core
 	CacheDir string // for compiled code; empty = whale/wasm in the user's cache folder
+	Engine   string // Auto, Interpret or Compile; empty = Auto
 	Limits   Limits
 	// Copying makes fresh sandboxes by copying whole memories, as on a kernel without
 	// memfd and pagemap. Slow; for tests.
@@ -69,9 +71,13 @@ func (l *Limits) fill() {
 
 // Sandbox is a set of worker processes. Its methods may be called from many goroutines.
 type Sandbox struct {
-	config  Config
-	workers []*post
-	done    chan struct{} // closed by Close
+	config    Config
+	workers   []*post
+	compiling []*post       // for compiled candidates; their workers start on demand
+	done      chan struct{} // closed by Close
+
+	building sync.Mutex
+	compiler *compile.Compiler // nil until the first candidate is compiled; guarded by building
 
 	mu       sync.Mutex
 	closed   bool
@@ -104,6 +110,7 @@ func Open(ctx context.Context, config Config) (*Sandbox, error) {
 	go start(starts, s.done)
 	for range config.Workers {
 		s.workers = append(s.workers, &post{config: config, starts: starts})
+		s.compiling = append(s.compiling, &post{config: config, starts: starts, compiles: true})
 	}
 	go s.watchWorkers()
 	// The first one fills the cache of compiled code; the others start on demand.
@@ -113,37 +120,7 @@ func Open(ctx context.Context, config Config) (*Sandbox, error) {
 	return s, nil
 }
 
-// Load implements engine.Sandbox: vet, then an image in one of the workers.
-func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, error) {
-	lowered, err := vet.Prepare(h.Source)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.hold(h, lowered)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.prepare(ctx); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
-}
-
-// hold finds or adds the program of a source and counts its holders.
-func (s *Sandbox) hold(h engine.Harness, lowered string) (*program, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, engine.Fail(engine.AtSandbox, string(h.ID), errClosed)
-	}
-	p := s.programs[h.ID]
-	if p == nil {
-		p = &program{sandbox: s, harness: h, lowered: lowered}
-		s.programs[h.ID] = p
-	}
-	p.holders++
-	return p, nil
-}
+func (s *Sandbox) posts() []*post { return slices.Concat(s.workers, s.compiling) }
 
 // watchWorkers kills workers whose guest does not end, for as long as the sandbox is open.
 func (s *Sandbox) watchWorkers() {
@@ -154,7 +131,7 @@ func (s *Sandbox) watchWorkers() {
 		case <-s.done:
 			return
 		case <-ticker.C:
-			for _, w := range s.workers {
+			for _, w := range s.posts() {
 				w.killOverdue()
 			}
 		}
@@ -171,7 +148,7 @@ func (s *Sandbox) Close() error {
 	s.closed = true
 	close(s.done)
 	var errs []error
-	for _, w := range s.workers {
+	for _, w := range s.posts() {
 		errs = append(errs, w.close())
 	}
 	return errors.Join(errs...)
@@ -183,7 +160,8 @@ type Level struct {
 	Confinement []string // what holds a worker process
 	Fallbacks   []string // what this machine lacks and the sandbox does without
 	Limits      Limits
-	GuestBytes  int // memory of a guest after its start
+	GuestBytes  int    // memory of a guest after its start
+	Compile     string // why candidates can't be compiled; empty = they can
 }
 
 // Level reports the state of the first worker.
@@ -193,10 +171,10 @@ func (s *Sandbox) Level(ctx context.Context) (Level, error) {
 		return Level{}, engine.Fail(engine.AtSandbox, "level", err)
 	}
 	return Level{Workers: len(s.workers), Confinement: p.report.Confinement, Fallbacks: p.report.Fallbacks,
-		Limits: s.config.Limits, GuestBytes: p.report.Pages * 4096}, nil
+		Limits: s.config.Limits, GuestBytes: p.report.Pages * 4096, Compile: s.whyNot(ctx)}, nil
 }
 
-func setup(c Config) abi.Setup {
-	return abi.Setup{CacheDir: c.CacheDir, Copying: c.Copying, MaxMemory: int(c.Limits.Memory),
+func setup(c Config, compiles bool) abi.Setup {
+	return abi.Setup{CacheDir: c.CacheDir, Compiles: compiles, Copying: c.Copying, MaxMemory: int(c.Limits.Memory),
 		MaxTime: int(c.Limits.Time), MaxCalls: c.Limits.Calls, MaxOutput: int(c.Limits.Output)}
 }

@@ -79,6 +79,7 @@ func (d *decoder) limit() Limit {
 // Setup is what a worker must know before it can work.
 type Setup struct {
 	CacheDir  string
+	Compiles  bool // sources of LoadOrders are wasm modules of compiled candidates
 	Copying   bool // as if the kernel had neither memfd nor pagemap
 	MaxMemory int  // bytes of a guest's memory
 	MaxTime   int  // nanoseconds in guest code, per run or load
@@ -88,7 +89,7 @@ type Setup struct {
 
 // AppendSetup adds the encoded form of a setup to b.
 func AppendSetup(b []byte, s Setup) []byte {
-	b = appendInt(appendString(b, s.CacheDir), bit(s.Copying))
+	b = appendInt(appendInt(appendString(b, s.CacheDir), bit(s.Compiles)), bit(s.Copying))
 	for _, v := range []int{s.MaxMemory, s.MaxTime, s.MaxCalls, s.MaxOutput} {
 		b = appendInt(b, v)
 	}
@@ -98,7 +99,7 @@ func AppendSetup(b []byte, s Setup) []byte {
 // DecodeSetup reads what AppendSetup wrote.
 func DecodeSetup(b []byte) (Setup, error) {
 	d := decoder{b: b}
-	s := Setup{CacheDir: d.string(), Copying: d.int() != 0}
+	s := Setup{CacheDir: d.string(), Compiles: d.int() != 0, Copying: d.int() != 0}
 	for _, v := range []*int{&s.MaxMemory, &s.MaxTime, &s.MaxCalls, &s.MaxOutput} {
 		*v = d.int()
 	}

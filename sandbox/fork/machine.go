@@ -21,6 +21,8 @@ type Config struct {
 	// Copying makes instances by copying whole memories, as if the kernel had neither
 	// memfd nor pagemap.
 	Copying bool
+	// Starting, if set, calls start, which runs the guest's own initialisation.
+	Starting func(start func() error) error
 }
 
 // Machine holds the compiled guest and the image of its start. It and its instances
@@ -127,8 +129,14 @@ func (m *Machine) start(ctx context.Context) error {
 		}
 	}
 	m.data = nil
-	if _, err := i.Call("_initialize"); err != nil {
-		return fmt.Errorf("start guest: %w", err)
+	initialize := func() error { _, err := i.Call("_initialize"); return err }
+	if m.config.Starting != nil {
+		err = m.config.Starting(initialize)
+	} else {
+		err = initialize()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("start guest: %w", err), i.Close())
 	}
 	m.base, err = i.Snapshot()
 	return errors.Join(err, i.Close())

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,14 +30,26 @@ const (
 
 // calls are all that a worker needs once its guest is compiled: the Go runtime, memory
 // for instances and images, its socket. No file can be opened, no process started, no
-// code made.
-func calls() []call {
+// code made. A worker that compiles guests makes code and opens files, of which Landlock
+// leaves it only the cache.
+func calls(compiles bool) []call {
 	allowed := []call{
 		{unix.SYS_CLONE, allSet, 0, unix.CLONE_THREAD | unix.CLONE_VM},
 		{unix.SYS_TGKILL, equal, 0, uint32(unix.Getpid())}, // preemption
 		{unix.SYS_IOCTL, equal, 1, 0xc0606610},             // PAGEMAP_SCAN
 		{unix.SYS_MMAP, allClear, 2, unix.PROT_EXEC},
 		{unix.SYS_MPROTECT, allClear, 2, unix.PROT_EXEC},
+	}
+	if compiles {
+		fstatat := uint32(262)
+		if runtime.GOARCH == "arm64" {
+			fstatat = 79
+		}
+		for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_OPENAT, fstatat, unix.SYS_MKDIRAT,
+			unix.SYS_UNLINKAT, unix.SYS_RENAMEAT, unix.SYS_GETDENTS64, unix.SYS_FSYNC} {
+			allowed = slices.DeleteFunc(allowed, func(c call) bool { return c.number == number })
+			allowed = append(allowed, call{number: number})
+		}
 	}
 	for _, number := range []uint32{
 		unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_CLOSE, unix.SYS_LSEEK, unix.SYS_FSTAT, unix.SYS_FCNTL,
@@ -102,8 +115,8 @@ func filter(allowed []call) []unix.SockFilter {
 
 // seccomp confines all threads of the process for good and says whether it did. No new
 // privileges must be settled before.
-func seccomp() bool {
-	program := filter(calls())
+func seccomp(compiles bool) bool {
+	program := filter(calls(compiles))
 	order := unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&order)))
 	runtime.KeepAlive(program)

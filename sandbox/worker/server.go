@@ -61,7 +61,7 @@ func run(confinement []string) int {
 	report.Confinement = confinement
 	if report.Fault == "" {
 		go s.watch.loop()
-		if seccomp() {
+		if seccomp(s.setup.Compiles) {
 			report.Confinement = append(report.Confinement, "seccomp")
 		} else {
 			report.Fallbacks = append(report.Fallbacks, "no seccomp: a worker may make any system call")
@@ -112,15 +112,17 @@ func fail(err error) int {
 
 // open starts the machine.
 func (s *server) open() abi.Report {
+	if s.setup.Compiles {
+		s.shelf = newShelf(nil)
+		return abi.Report{}
+	}
 	module, err := image.Guest()
 	if err != nil {
 		return abi.Report{Fault: err.Error()}
 	}
-	s.machine, err = fork.Open(s.ctx, module, fork.Config{
-		CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying,
-	})
+	s.machine, err = fork.Open(s.ctx, module, s.forking())
 	if err == nil {
-		err = s.greet()
+		s.wordAt, err = s.greet(s.machine)
 	}
 	if err != nil {
 		return abi.Report{Fault: err.Error()}
@@ -130,22 +132,25 @@ func (s *server) open() abi.Report {
 	return abi.Report{Fallbacks: s.machine.Fallbacks(), Pages: s.machine.Base().Size() / 4096}
 }
 
-// greet checks that the guest was built from this tree and asks where its run id is.
-func (s *server) greet() error {
-	i, err := s.machine.Fork(s.ctx, s.machine.Base())
+func (s *server) forking() fork.Config {
+	return fork.Config{CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying}
+}
+
+// greet checks that a guest was built from this tree and asks where its run id is.
+func (s *server) greet(m *fork.Machine) (word uint32, err error) {
+	i, err := m.Fork(s.ctx, m.Base())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	version, err := i.Call("whale_version")
 	if err == nil && version != abi.Version {
 		err = fmt.Errorf("sandbox image: built for version %d, not %d: run make", version, abi.Version)
 	}
 	at, failed := i.Call("whale_word")
-	s.wordAt = uint32(at)
-	if failed == nil && i.Word(s.wordAt) == nil {
+	if failed == nil && i.Word(uint32(at)) == nil {
 		failed = fmt.Errorf("sandbox image: no run id at %#x", at)
 	}
-	return errors.Join(err, failed, i.Close())
+	return uint32(at), errors.Join(err, failed, i.Close())
 }
 
 // send puts a frame where flush finds it.
@@ -213,6 +218,9 @@ func (s *server) load(x *session, payload []byte) (result abi.LoadResult) {
 	if err != nil {
 		return abi.LoadResult{Fault: err.Error()}
 	}
+	if s.setup.Compiles {
+		return s.loadCompiled(x, order)
+	}
 	if x.instance, err = s.machine.Fork(s.ctx, s.machine.Base()); err != nil {
 		return abi.LoadResult{Fault: err.Error()}
 	}
@@ -240,16 +248,53 @@ func (s *server) load(x *session, payload []byte) (result abi.LoadResult) {
 	if err != nil {
 		return abi.LoadResult{Fault: err.Error()}
 	}
-	if err := s.shelf.put(order.Image, made); err != nil {
+	if err := s.shelf.put(order.Image, &entry{image: made}); err != nil {
 		return abi.LoadResult{Fault: err.Error()}
 	}
 	return abi.LoadResult{}
 }
 
+// loadCompiled makes a machine of a compiled source; its image is the machine's first.
+func (s *server) loadCompiled(x *session, order abi.LoadOrder) abi.LoadResult {
+	config := s.forking()
+	config.Starting = func(start func() error) error {
+		s.watch.enter(x)
+		defer s.watch.leave(x)
+		return start()
+	}
+	m, err := fork.Open(s.ctx, []byte(order.Source), config)
+	switch {
+	case x.overtime:
+		err = errors.Join(err, closeMachine(s.ctx, m))
+		return abi.LoadResult{Limit: x.ended(err)}
+	case errors.Is(err, fork.ErrMemory), errors.Is(err, fork.ErrStack), errors.Is(err, fork.ErrDied):
+		return abi.LoadResult{Refusal: abi.Refusal{Rule: "init", Reason: err.Error()}}
+	case err != nil:
+		return abi.LoadResult{Fault: err.Error()}
+	}
+	if _, err = s.greet(m); err == nil {
+		err = s.shelf.put(order.Image, &entry{image: m.Base(), own: m})
+	}
+	if err != nil {
+		return abi.LoadResult{Fault: errors.Join(err, m.Close(s.ctx)).Error()}
+	}
+	debug.FreeOSMemory()
+	return abi.LoadResult{}
+}
+
+func closeMachine(ctx context.Context, m *fork.Machine) error {
+	if m == nil {
+		return nil
+	}
+	return m.Close(ctx)
+}
+
 // arm prepares an instance for a session: its calls arrive here and the watch can end it.
 func (s *server) arm(x *session) {
 	x.instance.Host = x
-	x.word = x.instance.Word(s.wordAt)
+	if !s.setup.Compiles { // compiled code reads no run id: it is ended with the process
+		x.word = x.instance.Word(s.wordAt)
+	}
 }
 
 // run is one run in a fresh instance.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/metrics"
@@ -18,7 +19,7 @@ const (
 // shelf holds the images of a worker and their instances at rest. Its methods are called
 // by the server's loop and its sessions, one at a time.
 type shelf struct {
-	machine   *fork.Machine
+	machine   *fork.Machine // of images that don't bring their own
 	images    map[uint32]*entry
 	idle      int // instances at rest
 	collected uint64
@@ -27,6 +28,7 @@ type shelf struct {
 
 type entry struct {
 	image   *fork.Image
+	own     *fork.Machine // of a compiled source: goes with the entry, and its image with it
 	idle    []*fork.Instance
 	used    int  // instances out on a run
 	dropped bool // close the image when the last of them is back
@@ -38,11 +40,11 @@ func newShelf(machine *fork.Machine) shelf {
 }
 
 // put adds an image.
-func (s *shelf) put(number uint32, image *fork.Image) error {
+func (s *shelf) put(number uint32, e *entry) error {
 	if s.images[number] != nil {
 		return fmt.Errorf("image %d exists", number)
 	}
-	s.images[number] = &entry{image: image}
+	s.images[number] = e
 	return nil
 }
 
@@ -59,7 +61,11 @@ func (s *shelf) take(ctx context.Context, number uint32) (*fork.Instance, error)
 		s.idle--
 		return i, nil
 	}
-	i, err := s.machine.Fork(ctx, e.image)
+	machine := s.machine
+	if e.own != nil {
+		machine = e.own
+	}
+	i, err := machine.Fork(ctx, e.image)
 	if err != nil {
 		e.used--
 	}
@@ -137,10 +143,10 @@ func (s *shelf) free(number uint32) (err error) {
 			err = failed
 		}
 	}
-	if failed := e.image.Close(); err == nil {
-		err = failed
+	if e.own != nil {
+		return errors.Join(err, e.own.Close(context.Background()))
 	}
-	return err
+	return errors.Join(err, e.image.Close())
 }
 
 // collect runs the garbage collector when enough was allocated. No guest code

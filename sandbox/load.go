@@ -1,0 +1,135 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/compile"
+	"github.com/seed-7c27e6b8/whale/sandbox/vet"
+)
+
+// How a candidate runs: Config.Engine, and the last two in engine.GuestUse.
+const (
+	// Auto interprets what the vet lets through and compiles the rest, where there is Go.
+	Auto = "auto"
+	// Interpret refuses what the interpreter gets wrong.
+	Interpret = "interpret"
+	// Compile needs the Go toolchain. A load takes seconds, a rollout a fifth. A compiled
+	// guest that doesn't end costs its worker, and runs beside it are tried again.
+	Compile = "compile"
+)
+
+// Load implements engine.Sandbox: vet, then an image in one of the workers.
+func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, error) {
+	p, err := s.held(h.ID)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		made := &program{sandbox: s, harness: h}
+		if made.engine, made.code, err = s.translate(ctx, h); err != nil {
+			return nil, err
+		}
+		if p, err = s.hold(made); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.prepare(ctx); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// translate vets a source and gives what workers load.
+func (s *Sandbox) translate(ctx context.Context, h engine.Harness) (by, code string, err error) {
+	lowered, refused := vet.Prepare(h.Source)
+	var refusal *engine.LoadError
+	if errors.As(refused, &refusal) && s.config.Engine != Interpret && interpretersFault(refusal) || refused == nil && s.config.Engine == Compile {
+		wasm, err := s.compile(ctx, h)
+		if errors.Is(err, compile.ErrNoGo) && refusal != nil {
+			more := *refusal
+			more.Hint += "; with Go on PATH it would be compiled"
+			return "", "", &more
+		}
+		return Compile, string(wasm), err
+	}
+	return Interpret, lowered, refused
+}
+
+// interpretersFault says whether a source is refused only because the interpreter would
+// run it wrong: what may not run at all is refused by other rules, before.
+func interpretersFault(refusal *engine.LoadError) bool {
+	return slices.ContainsFunc(vet.Rules, func(r vet.Rule) bool { return r.Name == refusal.Rule })
+}
+
+// compile builds a candidate's own guest.
+func (s *Sandbox) compile(ctx context.Context, h engine.Harness) ([]byte, error) {
+	c, err := s.toolchain(ctx)
+	if err != nil {
+		return nil, engine.Fail(engine.AtSandbox, "compile", err)
+	}
+	wasm, err := c.Build(ctx, h)
+	var refusal *engine.LoadError
+	if err == nil || errors.As(err, &refusal) {
+		return wasm, err
+	}
+	return nil, engine.Fail(engine.AtSandbox, string(h.ID), fmt.Errorf("compile: %w", err))
+}
+
+func (s *Sandbox) toolchain(ctx context.Context) (*compile.Compiler, error) {
+	s.building.Lock()
+	defer s.building.Unlock()
+	if s.compiler == nil {
+		c, err := compile.Open(ctx, filepath.Join(s.config.CacheDir, "go"))
+		if err != nil {
+			return nil, err
+		}
+		s.compiler = c
+	}
+	return s.compiler, nil
+}
+
+// whyNot says why candidates can't be compiled here.
+func (s *Sandbox) whyNot(ctx context.Context) string {
+	if s.config.Engine == Interpret {
+		return "not asked for"
+	}
+	if _, err := s.toolchain(ctx); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// held finds the open program of a source and counts one more holder; nil if there is none.
+func (s *Sandbox) held(id engine.HarnessID) (*program, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, engine.Fail(engine.AtSandbox, string(id), errClosed)
+	}
+	p := s.programs[id]
+	if p != nil {
+		p.holders++
+	}
+	return p, nil
+}
+
+// hold adds a program, or finds one that was added meanwhile, and counts its holders.
+func (s *Sandbox) hold(made *program) (*program, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, engine.Fail(engine.AtSandbox, string(made.harness.ID), errClosed)
+	}
+	p := s.programs[made.harness.ID]
+	if p == nil {
+		p = made
+		s.programs[made.harness.ID] = p
+	}
+	p.holders++
+	return p, nil
+}

@@ -1,7 +1,9 @@
 /* device.c: opening the CPU device, its memory and scratch. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device.h"
 
@@ -88,16 +90,42 @@ whale_status whale_scratch(whale_device *dev, size_t bytes) {
 
 whale_status whale_shared(whale_device *dev, size_t bytes) { return grow(dev, dev->threads, bytes); }
 
+/* Memory that the caller sees starts behind a line that holds the size of all. Large ranges are
+ * pages of their own: zero, and without cost until they are touched. A sanitizer sees what happens
+ * in the small kind only, so it gets that. */
+enum { huge = 2 << 20 };
+#if defined(__SANITIZE_ADDRESS__)
+static const size_t mapped = SIZE_MAX;
+#else
+static const size_t mapped = 64 << 10;
+#endif
+
 whale_status whale_alloc(whale_device *dev, size_t bytes, void **out) {
-    *out = lines(bytes);
-    if (!*out) return no_memory(dev, bytes);
-    memset(*out, 0, bytes);
+    *out = NULL;
+    if (bytes > SIZE_MAX - 4 * line) return no_memory(dev, bytes);
+    size_t all = bytes + 2 * line;
+    char *base;
+    if (all < mapped) {
+        base = lines(all);
+        if (!base) return no_memory(dev, bytes);
+        memset(base, 0, all);
+    } else {
+        base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (base == MAP_FAILED) return no_memory(dev, bytes);
+        if (all >= huge) madvise(base, all, MADV_HUGEPAGE); /* refused: pages are small */
+    }
+    *(size_t *)(void *)base = all;
+    *out = base + line;
     return WHALE_OK;
 }
 
 void whale_free(whale_device *dev, void *p) {
     (void)dev;
-    free(p);
+    if (!p) return;
+    char *base = (char *)p - line;
+    size_t all = *(size_t *)(void *)base;
+    if (all < mapped) free(base);
+    else munmap(base, all);
 }
 
 whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes) {

@@ -23,8 +23,8 @@ typedef struct {
 } product;
 
 enum {
-    pack_cols = 128,  /* columns packed at a time, by a piece */
-    pack_k = 384,     /* summed indices packed at a time */
+    pack_cols = 384,  /* columns packed at a time, by a piece: a tile of A is copied for each such block */
+    pack_k = 256,     /* summed indices packed at a time: with pack_cols, some of the second cache */
     a_floats = 16 * (pack_k + 16), /* a packed tile of A: [k][16], or rows a little apart */
     c_floats = 16 * 16             /* a tile of C on its side */
 };

@@ -33,7 +33,7 @@ type samples struct {
 
 func newScratch(m *Model, rows int) (*scratch, error) {
 	c := m.Config
-	s := &scratch{rows: rows, block: min(rows, max(16, headBlock/c.Vocab)),
+	s := &scratch{rows: rows, block: headRows(c, rows),
 		tau: make([]float32, rows), topP: make([]float32, rows), topK: make([]int32, rows), u: make([]float64, rows),
 		sampled: samples{make([]int32, rows), make([]float32, rows)}}
 	var a arena

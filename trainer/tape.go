@@ -45,8 +45,9 @@ type layerTape struct {
 	gateUp, act     cuda.Floats // [R, 2I] (the backward overwrites it), [R, I]
 }
 
-// headBlock bounds the logits that exist at once, in floats.
-const headBlock = 1 << 19
+// headRows is how many rows of logits exist at once, of T: as many as make 2 MB, and 256 where
+// the vocabulary is large, since each block reads the head and reads and writes its gradient.
+func headRows(c checkpoint.Config, T int) int { return min(T, max(256, (1<<19)/c.Vocab)) }
 
 // tapeBytes bounds the default size of a tape.
 const tapeBytes = 1 << 30
@@ -63,7 +64,7 @@ func microTokens(c checkpoint.Config) int {
 func (t *tape) plan(c checkpoint.Config, T int) *arena {
 	D, I := c.Hidden, c.Intermediate
 	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
-	t.capacity, t.block, t.layers = T, min(T, max(16, headBlock/c.Vocab)), make([]layerTape, len(c.Layers))
+	t.capacity, t.block, t.layers = T, headRows(c, T), make([]layerTape, len(c.Layers))
 	a := &arena{}
 	for i := range t.layers {
 		t.layers[i].plan(a, c, T)

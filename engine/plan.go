@@ -289,10 +289,17 @@ func (c Config) settled(k PhaseKind, s State, d *Domain) bool {
 	return len(s.Means)-at >= w
 }
 
-// endsPhase says whether a unit is the last of its phase, given the state after it.
+// endsPhase says whether a unit is the last of its phase, given the state after it. An
+// adaptive phase that has settled goes on when no other would follow: the budget is there
+// to be spent.
 func (c Config) endsPhase(u Unit, after State, d *Domain) bool {
-	if u.Index >= u.Of || Conditions[c.Condition].Pace == PaceAdaptive && c.settled(u.Phase, after, d) {
+	if u.Index >= u.Of {
 		return true
+	}
+	if Conditions[c.Condition].Pace == PaceAdaptive && c.settled(u.Phase, after, d) {
+		if _, more := c.next(State{Phases: after.Phases + 1, Spent: after.Spent, Reached: after.Reached}, d); more {
+			return true
+		}
 	}
 	_, more := c.next(after, d)
 	return !more

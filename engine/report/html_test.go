@@ -320,3 +320,19 @@ func TestWriteHTMLNamesTheBoundary(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An iteration without candidates is on the page with its reason.
+func TestHTMLNamesAFailedProposer(t *testing.T) {
+	r := sampleRun()
+	r.Records = append(r.Records, engine.Record{Seq: len(r.Records), Kind: engine.SearchRecord, Cycle: 9, Index: 2, Last: true,
+		Harness: r.Records[0].Harness, Search: &engine.Search{Failed: "proposer: <no> credit"}})
+	var page strings.Builder
+	if err := WriteHTML(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"proposer failed", "proposer: &lt;no&gt; credit"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+}

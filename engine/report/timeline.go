@@ -108,6 +108,9 @@ func acceptedShare(s engine.Step) float64 {
 // the others set candidates against it, of which one may be kept.
 func (t *timeline) addSearch(open *span, r engine.Record, incumbent engine.HarnessID) {
 	t.rejected = append(t.rejected, r.Search.Rejected...)
+	if r.Search.Failed != "" {
+		t.rejected = append(t.rejected, engine.Rejection{Err: engine.LoadError{Rule: "proposer failed", Reason: r.Search.Failed}})
+	}
 	for i, e := range r.Search.Evaluated {
 		if e.Harness.ID == incumbent {
 			if t.incoming == nil && incumbent == t.seed {

@@ -54,6 +54,7 @@ type Program interface {
 // GuestUse is what one run cost inside the sandbox.
 type GuestUse struct {
 	Seconds float64 // time in guest code, host calls excluded
+	Fork    float64 // seconds to make the sandbox fresh before and after the run
 	Pages   int     // memory pages the run dirtied
 	Engine  string  // how the source ran: "interpret" or "compile"
 }

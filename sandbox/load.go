@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/compile"
@@ -31,9 +32,15 @@ func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, e
 	}
 	if p == nil {
 		made := &program{sandbox: s, harness: h}
-		if made.engine, made.code, err = s.translate(ctx, h); err != nil {
+		if err = s.translate(ctx, made); err != nil {
 			return nil, err
 		}
+		began := time.Now()
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			made.cost.Image = time.Since(began)
+		}()
 		if p, err = s.hold(made); err != nil {
 			return nil, err
 		}
@@ -44,20 +51,42 @@ func (s *Sandbox) Load(ctx context.Context, h engine.Harness) (engine.Program, e
 	return p, nil
 }
 
-// translate vets a source and gives what workers load.
-func (s *Sandbox) translate(ctx context.Context, h engine.Harness) (by, code string, err error) {
-	lowered, refused := vet.Prepare(h.Source)
+// LoadCost is where the time of a Load went.
+type LoadCost struct {
+	Vet     time.Duration // lowering, types and rules
+	Compile time.Duration // by the Go toolchain, or from its cache; 0 = interpreted
+	Image   time.Duration // in a worker
+}
+
+// CostOf is what loading a program of this package took; nothing for others.
+func CostOf(p engine.Program) LoadCost {
+	if p, ok := p.(*program); ok {
+		p.sandbox.mu.Lock()
+		defer p.sandbox.mu.Unlock()
+		return p.cost
+	}
+	return LoadCost{}
+}
+
+// translate vets a program's source and makes what workers load.
+func (s *Sandbox) translate(ctx context.Context, p *program) error {
+	began := time.Now()
+	lowered, refused := vet.Prepare(p.harness.Source)
+	p.cost.Vet = time.Since(began)
+	p.engine, p.code = Interpret, lowered
 	var refusal *engine.LoadError
 	if errors.As(refused, &refusal) && s.config.Engine != Interpret && interpretersFault(refusal) || refused == nil && s.config.Engine == Compile {
-		wasm, err := s.compile(ctx, h)
+		wasm, err := s.compile(ctx, p.harness)
+		p.engine, p.code = Compile, string(wasm)
+		p.cost.Compile = time.Since(began) - p.cost.Vet
 		if errors.Is(err, compile.ErrNoGo) && refusal != nil {
 			more := *refusal
 			more.Hint += "; with Go on PATH it would be compiled"
-			return "", "", &more
+			return &more
 		}
-		return Compile, string(wasm), err
+		return err
 	}
-	return Interpret, lowered, refused
+	return refused
 }
 
 // interpretersFault says whether a source is refused only because the interpreter would

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 	"sync"
+
+	"github.com/seed-7c27e6b8/whale/engine"
 )
 
 // post is the place of one worker process; when the process has died, the next to need
@@ -79,12 +81,15 @@ func (w *post) living() (*process, error) {
 	return s.p, s.err
 }
 
-// load is how many sessions are open on the post.
-func (w *post) load() int {
+// missing is how many sessions a missing image weighs.
+const missing = 8
+
+// load is how many sessions are open on the post, and what a program's image would add.
+func (w *post) load(id engine.HarnessID) int {
 	if p := w.peek(); p != nil {
-		return p.load()
+		return p.load(id)
 	}
-	return 0
+	return missing
 }
 
 // peek gives the current process, which may be dead, or nil.

@@ -129,9 +129,12 @@ func (p *process) bury(fd int) {
 	}
 }
 
-func (p *process) load() int {
+func (p *process) load(id engine.HarnessID) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.images[id] == nil {
+		return len(p.sessions) + missing
+	}
 	return len(p.sessions)
 }
 

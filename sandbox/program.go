@@ -15,6 +15,7 @@ type program struct {
 	sandbox *Sandbox
 	harness engine.Harness
 	engine  string // Interpret or Compile
+	cost    LoadCost
 	code    string // what its workers load: the lowered source, or a wasm module
 	holders int    // guarded by sandbox.mu
 	closed  bool   // no holder is left; guarded by sandbox.mu
@@ -41,13 +42,14 @@ func (p *program) posts() []*post {
 	return p.sandbox.workers
 }
 
-// choose picks the worker with the fewest sessions.
+// choose picks the worker with the fewest sessions; one that has the program's image is
+// preferred, since loading takes as long as a dozen rollouts.
 func (p *program) choose() *post {
 	posts := p.posts()
 	best := posts[0]
-	least := best.load()
+	least := best.load(p.harness.ID)
 	for _, w := range posts[1:] {
-		if n := w.load(); n < least {
+		if n := w.load(p.harness.ID); n < least {
 			best, least = w, n
 		}
 	}
@@ -133,7 +135,7 @@ func (p *program) done(payload []byte, use engine.GuestUse) (engine.GuestUse, er
 	if err != nil {
 		return use, p.fault(err)
 	}
-	use.Seconds, use.Pages = float64(r.Nanoseconds)/1e9, r.Pages
+	use.Seconds, use.Fork, use.Pages = float64(r.Nanoseconds)/1e9, float64(r.Fork)/1e9, r.Pages
 	if r.Fault != "" {
 		return use, p.fault(errors.New(r.Fault))
 	}

@@ -41,7 +41,7 @@ var forms = []struct {
 	{"setup", Setup{"/cache", true, false, 1, 2, 3, 4},
 		func(v any) []byte { return AppendSetup(nil, v.(Setup)) },
 		func(b []byte) (any, error) { v, err := DecodeSetup(b); return v, err }},
-	{"run result", RunResult{End{Error, "e"}, Limit{"stack", 1, 1}, "f", 12345678901, 40},
+	{"run result", RunResult{End{Error, "e"}, Limit{"stack", 1, 1}, "f", 12345678901, 7, 40},
 		func(v any) []byte { return AppendRunResult(nil, v.(RunResult)) },
 		func(b []byte) (any, error) { v, err := DecodeRunResult(b); return v, err }},
 	{"report", Report{[]string{"a", "b"}, []string{"c"}, "f", 9},

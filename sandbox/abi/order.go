@@ -113,6 +113,7 @@ type RunResult struct {
 	Limit       Limit
 	Fault       string
 	Nanoseconds int // in guest code
+	Fork        int // nanoseconds to make the instance fresh, before and after
 	Pages       int // memory pages dirtied
 }
 
@@ -120,7 +121,7 @@ type RunResult struct {
 func AppendRunResult(b []byte, r RunResult) []byte {
 	b = AppendEnd(b, r.End)
 	b = appendString(appendLimit(b, r.Limit), r.Fault)
-	return appendInt(appendInt(b, r.Nanoseconds), r.Pages)
+	return appendInt(appendInt(appendInt(b, r.Nanoseconds), r.Fork), r.Pages)
 }
 
 // DecodeRunResult reads what AppendRunResult wrote.
@@ -129,7 +130,7 @@ func DecodeRunResult(b []byte) (RunResult, error) {
 	r := RunResult{End: End{Status: Status(d.byte()), Text: d.string()}}
 	r.Limit = d.limit()
 	r.Fault = d.string()
-	r.Nanoseconds, r.Pages = d.int(), d.int()
+	r.Nanoseconds, r.Fork, r.Pages = d.int(), d.int(), d.int()
 	return r, d.end()
 }
 

@@ -303,9 +303,11 @@ func (s *server) run(x *session, payload []byte) abi.RunResult {
 	if err != nil {
 		return abi.RunResult{Fault: err.Error()}
 	}
+	began := time.Now()
 	if x.instance, err = s.shelf.take(s.ctx, order.Image); err != nil {
 		return abi.RunResult{Fault: err.Error()}
 	}
+	fork := time.Since(began)
 	s.arm(x)
 	said, err := x.say("whale_run", order.Start)
 	result := abi.RunResult{Limit: x.ended(err), Nanoseconds: int(x.spent)}
@@ -321,9 +323,11 @@ func (s *server) run(x *session, payload []byte) abi.RunResult {
 		}
 		err = nil
 	}
+	began = time.Now()
 	var back error
 	if result.Pages, back = s.shelf.give(order.Image, x.instance, err != nil || x.overtime || x.cancelled); back != nil {
 		result.Fault = back.Error()
 	}
+	result.Fork = int(fork + time.Since(began))
 	return result
 }

@@ -87,6 +87,11 @@ func doctorSandbox(ctx context.Context) (err error) {
 	}
 	fmt.Printf("sandbox   ready in %.2f s, a candidate loads in %.0f ms; %s\n", opened.Seconds(),
 		float64(time.Since(began).Microseconds())/1000, strings.Join(level.Confinement, ", "))
+	if level.Compile == "" {
+		fmt.Println("          what the interpreter gets wrong is compiled")
+	} else {
+		fmt.Printf("          what the interpreter gets wrong is refused, not compiled: %s\n", level.Compile)
+	}
 	for _, f := range level.Fallbacks {
 		fmt.Printf("          without %s\n", f)
 	}

@@ -127,23 +127,23 @@ func (s *source) withMethods(t types.Type) bool {
 	return ok && n.Obj().Pkg() == s.Pkg && !isInterface(n) && types.NewMethodSet(types.NewPointer(n)).Len() > 0
 }
 
-// conversions makes interfaces in a function of their own, since the interpreter's interface
-// would follow later changes of the variable, field, element or temporary:
+// conversions copies what becomes an interface, since the interpreter's interface would
+// follow later changes of the variable, field, element or temporary:
 //
-//	out = append(out, xs[i])  =>  out = append(out, as(xs[i]))
+//	out = append(out, xs[i])  =>  v := xs[i]; out = append(out, v)
 //
-// with func as(v T) I { return v } at the end of the source. Types that can't be named
-// there are copied to a variable before the statement.
+// Standard interfaces (error, say) are made in a function, as even a copy is shared there
+// by all passes of a loop: errs = append(errs, as(e)), with func as(v *E) error { return v }
+// at the end of the source.
 func conversions(s *source) {
 	s.convertedTo(func(e ast.Expr, to types.Type) {
 		if !s.changing(e, to) {
 			return
 		}
-		if helper, text, ok := s.converter(s.typeOf(e), to); ok {
-			s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
-			return
-		}
-		if s.loop(e) && !s.inSource(to) {
+		if s.wrapped(to) {
+			if helper, text, ok := s.converter(s.typeOf(e), to); ok {
+				s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
+			}
 			return
 		}
 		stmt := s.statement(e)
@@ -181,16 +181,16 @@ func (s *source) converter(from, to types.Type) (name, text string, ok bool) {
 	return name, fmt.Sprintf("func %s(v %s) %s { return v }\n", name, f, t), true
 }
 
-// inSource says whether an interface is declared in the source: one of the interpreter's
-// own.
-func (s *source) inSource(t types.Type) bool {
+// wrapped says whether the interpreter makes a wrapper for an interface: one that has
+// methods and isn't of the source.
+func (s *source) wrapped(t types.Type) bool {
 	n, ok := types.Unalias(t).(*types.Named)
-	return ok && n.Obj().Pkg() == s.Pkg
+	return ok && n.Obj().Pkg() != s.Pkg && n.Underlying().(*types.Interface).NumMethods() > 0
 }
 
 // changing says whether a converted value shares a slot that may change.
 func (s *source) changing(e ast.Expr, to types.Type) bool {
-	if _, returned := s.parent[e].(*ast.ReturnStmt); !returned && s.loop(e) && !s.inSource(to) {
+	if _, returned := s.parent[e].(*ast.ReturnStmt); !returned && s.loop(e) && s.wrapped(to) {
 		return true // made with a wrapper around the slot
 	}
 	_, pointer := types.Unalias(s.typeOf(e)).(*types.Pointer)

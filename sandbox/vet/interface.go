@@ -33,7 +33,7 @@ func interfaceAlias(p *program) {
 func (p *program) alias(c conversion) string {
 	_, pointer := types.Unalias(c.from).(*types.Pointer)
 	loop := p.loop(c.expr) != nil
-	if _, returned := p.above(c.expr).(*ast.ReturnStmt); loop && !returned && p.own(c.to) == nil {
+	if _, returned := p.above(c.expr).(*ast.ReturnStmt); loop && !returned && p.own(c.to) == nil && !isAny(c.to) {
 		return "a value in a loop, wrapped for a standard interface,"
 	}
 	switch e := unparen(c.expr).(type) {

@@ -16,10 +16,11 @@ import (
 //go:embed chess/harness.go chess/SKILL.md
 //go:embed math/harness.go math/SKILL.md
 //go:embed searchqa/harness.go searchqa/SKILL.md
+//go:embed own/harness.go own/SKILL.md
 var files embed.FS
 
 // Names are the domains with a seed harness.
-func Names() []string { return []string{"lookup", "sums", "chess", "math", "searchqa"} }
+func Names() []string { return []string{"lookup", "sums", "chess", "math", "searchqa", "own"} }
 
 // Source returns the source of a domain's seed harness.
 func Source(domain string) (string, error) { return read(domain, "harness.go") }

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/bench/chess"
 	"github.com/seed-7c27e6b8/whale/bench/lookup"
 	"github.com/seed-7c27e6b8/whale/bench/math"
+	"github.com/seed-7c27e6b8/whale/bench/own"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 	"github.com/seed-7c27e6b8/whale/bench/sums"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -40,8 +41,10 @@ func openDomain(name, data string, seed uint64) (d *engine.Domain, notices []str
 		return openMath(data)
 	case searchqa.Name:
 		return openSearchQA(data)
+	case own.Name:
+		return openOwn(data)
 	}
-	return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa"))}
+	return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa, own"))}
 }
 
 func lines[R fmt.Stringer](reports []R) []string {

@@ -15,6 +15,8 @@ func Scripts(domain string) []Script {
 		return mathScripts()
 	case "searchqa":
 		return searchqaScripts()
+	case "own":
+		return ownScripts()
 	}
 	return nil
 }
@@ -81,6 +83,22 @@ func sumsScripts() []Script {
 	}
 	for i := range scripts {
 		scripts[i].Domain, scripts[i].Input = "sums", input
+	}
+	return scripts
+}
+
+func ownScripts() []Script {
+	const input = "Which of these is a fruit: pear, spoon?"
+	opening := []kit.Message{user(input + "\nPut the final answer between <answer> and </answer>.")}
+	scripts := []Script{
+		{Name: "right", Replies: []string{"One can eat it.\n<answer>pear</answer>", "unused"},
+			WantContext: opening, WantReplies: 1, WantSubmit: 1},
+		{Name: "without tags", Replies: []string{"pear", "unused"},
+			WantContext: opening, WantReplies: 1, WantSubmit: 1},
+		{Name: "no budget", WantContext: opening, WantError: kit.ErrBudget},
+	}
+	for i := range scripts {
+		scripts[i].Domain, scripts[i].Input = "own", input
 	}
 	return scripts
 }

@@ -1,0 +1,212 @@
+package own
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-7c27e6b8/whale/bench"
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+// Errors of a row.
+var (
+	ErrJSON      = errors.New("broken JSON")
+	ErrLong      = errors.New("longer than 1 MB")
+	ErrText      = errors.New("not UTF-8")
+	ErrInput     = errors.New("no input")
+	ErrAnswer    = errors.New("no answer")
+	ErrSplit     = errors.New("split is not train, select or test")
+	ErrDuplicate = errors.New("same input as an earlier row")
+	// ErrSealed: the same input stands in a split that this row may not be in, too: of
+	// test, select and train the first one keeps it.
+	ErrSealed = errors.New("same input as a row of test or select")
+)
+
+// maxRow bounds one line.
+const maxRow = 1 << 20
+
+// RowError says what is wrong with one row. The other rows are used.
+type RowError struct {
+	File string
+	Row  int // line number in the file, from 1
+	Err  error
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("task %s:%d: %v", e.File, e.Row, e.Err) }
+
+// Unwrap gives errors.Is the cause.
+func (e *RowError) Unwrap() error { return e.Err }
+
+// Report says what became of the rows of a file.
+type Report struct {
+	File                string
+	Train, Select, Test int
+	Bad                 []*RowError
+}
+
+// String is the line for the person at the terminal, with the first bad row.
+func (r Report) String() string {
+	text := fmt.Sprintf("%s: %d train, %d select, %d test tasks", r.File, r.Train, r.Select, r.Test)
+	if len(r.Bad) > 0 {
+		text += fmt.Sprintf(", %d rows left out, the first: %v", len(r.Bad), r.Bad[0])
+	}
+	return text
+}
+
+// row is one task with its reference.
+type row struct {
+	Input  string          `json:"input"`
+	Answer json.RawMessage `json:"answer"`
+	Tags   []string        `json:"tags"`
+	Split  engine.Split    `json:"split"`
+
+	id     engine.TaskID
+	number int
+	texts  []string // of the reference, as far as it is text
+}
+
+// split is the one that the row names, or by hash: a fifth select, a fifth test. The
+// digits are others than those that the order of the ids begins with.
+func (r *row) split() engine.Split {
+	if r.Split != "" {
+		return r.Split
+	}
+	switch tail := r.id[len(r.id)-2:]; {
+	case tail < "33": // 51 of 256
+		return engine.Test
+	case tail < "66":
+		return engine.Select
+	}
+	return engine.Train
+}
+
+func readFile(path string, verifier Verifier) ([]*row, Report, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	rows, report, err := readRows(file, filepath.Base(path), verifier)
+	return rows, report, errors.Join(err, file.Close())
+}
+
+// readRows takes JSONL. Bad rows are in the report, in order; an error is one of reading.
+func readRows(from io.Reader, name string, verifier Verifier) ([]*row, Report, error) {
+	report := Report{File: name}
+	bad := func(number int, err error) {
+		report.Bad = append(report.Bad, &RowError{File: name, Row: number, Err: err})
+	}
+	lines := bufio.NewReaderSize(from, 64<<10)
+	owner := map[engine.TaskID]*row{}
+	for number := 1; ; number++ {
+		line, long, err := readLine(lines)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, report, err
+		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if !long && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		r, err := parseRow(line, long, verifier)
+		if err != nil {
+			bad(number, err)
+			continue
+		}
+		r.number = number
+		other := owner[r.id]
+		switch {
+		case other == nil:
+			owner[r.id] = r
+		case other.split() == r.split():
+			bad(number, ErrDuplicate)
+		case sealed(r.split()) > sealed(other.split()):
+			owner[r.id] = r
+			bad(other.number, ErrSealed)
+		default:
+			bad(number, ErrSealed)
+		}
+	}
+	var rows []*row
+	for _, r := range owner { // the caller sorts them by id
+		rows = append(rows, r)
+		switch r.split() {
+		case engine.Train:
+			report.Train++
+		case engine.Select:
+			report.Select++
+		case engine.Test:
+			report.Test++
+		}
+	}
+	return rows, report, nil
+}
+
+// sealed orders the splits by how little a run may learn from them.
+func sealed(s engine.Split) int {
+	return map[engine.Split]int{engine.Train: 0, engine.Select: 1, engine.Test: 2}[s]
+}
+
+// readLine returns the next line; of one above maxRow only that it was long.
+func readLine(from *bufio.Reader) (line []byte, long bool, err error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		if len(line)+len(part) > maxRow {
+			line, long = nil, true
+		} else if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case err == nil:
+			return line, long, nil
+		case err == bufio.ErrBufferFull:
+		case err == io.EOF && (len(line) > 0 || long):
+			return line, long, nil
+		default:
+			return nil, false, err
+		}
+	}
+}
+
+func parseRow(line []byte, long bool, verifier Verifier) (*row, error) {
+	if long {
+		return nil, ErrLong
+	}
+	if !utf8.Valid(line) {
+		return nil, ErrText
+	}
+	r := &row{}
+	if err := json.Unmarshal(line, r); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrJSON, err)
+	}
+	r.Input = strings.TrimSpace(r.Input)
+	switch r.Split {
+	case "", engine.Train, engine.Select, engine.Test:
+	default:
+		return nil, ErrSplit
+	}
+	if r.Input == "" {
+		return nil, ErrInput
+	}
+	if len(r.Answer) == 0 || string(r.Answer) == "null" {
+		return nil, ErrAnswer
+	}
+	texts, err := references(r.Answer)
+	if _, exact := verifier.(Exact); err != nil && (exact || !errors.Is(err, ErrReference)) {
+		return nil, err
+	}
+	r.texts = texts
+	r.id = bench.TaskID(Name, fold(r.Input))
+	return r, nil
+}

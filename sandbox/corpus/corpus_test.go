@@ -33,47 +33,60 @@ var known = map[string]string{
 	"flow_recover_msg":   "text of a runtime panic",
 }
 
-// compare runs programs in all ways. A silent difference fails the test.
-func compare(t *testing.T, set string, list []program) tally {
-	sum := tally{set: set, rules: map[string]int{}}
-	lowered, clean, why := make([]program, len(list)), make([]bool, len(list)), make([]string, len(list))
+// results are what came of programs, each three times.
+type results struct {
+	list          []program
+	lowered       []program
+	why           []string  // it was refused; "" = it is clean
+	want, as, low []outcome // by Go's compiler, by the interpreter, by it after lowering
+}
+
+func runAll(t *testing.T, list []program) results {
+	r := results{list: list, lowered: make([]program, len(list)), why: make([]string, len(list))}
 	for i, p := range list {
 		text, err := vet.Prepare(p.source)
-		if lowered[i] = (program{p.name, text}); err == nil {
-			clean[i] = true
-		} else {
-			lowered[i].source, why[i] = "", err.Error()
+		if r.lowered[i] = (program{p.name, text}); err != nil {
+			r.why[i] = err.Error()
 		}
 	}
-	want, as, low := native(t, list), interpreted(t, list), interpreted(t, lowered)
-	for i, p := range list {
-		if want[i].End == "no build" || want[i].End == "hang" || strings.Contains(why[i], "contract: ") {
+	r.want, r.as, r.low = native(t, list), interpreted(t, list), interpreted(t, r.lowered)
+	return r
+}
+
+// count compares what came of the programs from one index to another. A silent difference
+// fails the test.
+func (r results) count(t *testing.T, set string, from, to int) tally {
+	sum := tally{set: set, rules: map[string]int{}}
+	for i := from; i < to; i++ {
+		p, want, as, low := r.list[i], r.want[i], r.as[i], r.low[i]
+		clean := r.why[i] == ""
+		if want.End == "no build" || want.End == "hang" || strings.Contains(r.why[i], "contract: ") {
 			sum.outside++
 			continue
 		}
 		sum.programs++
-		right := as[i].same(want[i])
-		rule := strings.SplitN(why[i]+": : ", ": ", 3)[1]
+		right := as.same(want)
+		rule := strings.SplitN(r.why[i]+": : ", ": ", 3)[1]
 		if right {
 			sum.right++
 		} else {
 			sum.wrong++
 		}
 		switch {
-		case !clean[i] && right:
+		case !clean && right:
 			sum.kept++
 			sum.rules[rule]++
-			t.Logf("kept: %s: %s", p.name, why[i])
-		case !clean[i]:
+			t.Logf("kept: %s: %s", p.name, r.why[i])
+		case !clean:
 			sum.refused++
-		case low[i].End == "refused":
+		case low.End == "refused":
 			sum.late++
-			t.Logf("refused by the interpreter: %s: %s", p.name, low[i].Why)
-		case low[i].same(want[i]) && !right:
+			t.Logf("refused by the interpreter: %s: %s", p.name, low.Why)
+		case low.same(want) && !right:
 			sum.repaired++
-		case !low[i].same(want[i]) && known[strings.TrimSuffix(strings.TrimSuffix(p.name, "_loop"), "_closure")] == "":
+		case !low.same(want) && known[strings.TrimSuffix(strings.TrimSuffix(p.name, "_loop"), "_closure")] == "":
 			sum.silent++
-			t.Errorf("%s: silent difference\nGo:          %+v\ninterpreter: %+v\nas written:  %v\n%s", p.name, want[i], low[i], right, lowered[i].source)
+			t.Errorf("%s: silent difference\nGo:          %+v\ninterpreter: %+v\nas written:  %v\n%s", p.name, want, low, right, r.lowered[i].source)
 		}
 	}
 	return sum
@@ -95,11 +108,62 @@ func harnesses(list []program) (out []program) {
 	return out
 }
 
-func TestMeasure(t *testing.T) {
-	if os.Getenv("WHALE_CORPUS") == "" {
-		t.Skip()
+// set is one kind of programs.
+type set struct {
+	name string
+	list []program
+	most float64 // share of the right ones that may be kept from the interpreter
+}
+
+// sets are all programs; of those that are many, every n-th.
+func sets(t *testing.T, every int) []set {
+	small := readShared(t, "programs_*.txt")
+	var varied, chance []program
+	for _, p := range small {
+		varied = append(varied, variants(p)...)
 	}
-	for _, set := range []string{"natural.txt", "programs_*.txt"} {
-		t.Log(compare(t, set, harnesses(readShared(t, set))))
+	for seed := range uint64(randoms) {
+		chance = append(chance, random(seed))
+	}
+	some := func(list []program) (taken []program) {
+		for i := 0; i < len(list); i += every {
+			taken = append(taken, list[i])
+		}
+		return taken
+	}
+	return []set{
+		{"small", some(small), 0.03},
+		{"small, in a loop and in a closure", some(varied), 0.03},
+		{"random", some(chance), 0.03},
+		{"natural", append(readShared(t, "natural.txt"), read(t, "testdata/natural.txt")...), 0.05},
+		{"one for each rewrite", read(t, "testdata/small.txt"), 0},
+	}
+}
+
+// randoms is how many programs the generator makes for the whole suite.
+const randoms = 1000
+
+// TestCorpus: programs run in all ways. WHALE_CORPUS=full takes all, else a sample.
+func TestCorpus(t *testing.T) {
+	full, every := os.Getenv("WHALE_CORPUS") == "full", 60
+	if full {
+		every = 1
+	}
+	all := sets(t, every)
+	var list []program
+	for _, s := range all {
+		list = append(list, harnesses(s.list)...)
+	}
+	r, from := runAll(t, list), 0
+	for _, s := range all {
+		sum := r.count(t, s.name, from, from+len(s.list))
+		from += len(s.list)
+		t.Log(sum)
+		if full && float64(sum.kept) > s.most*float64(sum.right) {
+			t.Errorf("%s: %d of %d are kept from the interpreter", s.name, sum.kept, sum.right)
+		}
+		if s.most == 0 && sum.refused+sum.kept > 0 {
+			t.Errorf("%s: some are refused", s.name)
+		}
 	}
 }

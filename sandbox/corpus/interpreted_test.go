@@ -19,6 +19,7 @@ import (
 	"github.com/traefik/yaegi/interp"
 
 	"github.com/seed-7c27e6b8/whale/harnesses/kit"
+	"github.com/seed-7c27e6b8/whale/sandbox"
 	"github.com/seed-7c27e6b8/whale/sandbox/guest/symbols"
 )
 
@@ -26,6 +27,7 @@ import (
 const role = "WHALE_CORPUS_INTERPRETER"
 
 func TestMain(m *testing.M) {
+	sandbox.WorkerMain()
 	if os.Getenv(role) != "" {
 		serve(os.Stdin, os.Stdout)
 		os.Exit(0)

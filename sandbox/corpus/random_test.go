@@ -138,6 +138,22 @@ func goType(kind string) string {
 
 func (g *generator) one(list ...string) string { return list[g.r.IntN(len(list))] }
 
+// form fills a template: each <type> becomes a value of the type.
+func (g *generator) form(depth int, templates ...string) string {
+	var b strings.Builder
+	rest := templates[g.r.IntN(len(templates))]
+	for {
+		before, after, found := strings.Cut(rest, "<")
+		kind, tail, closed := strings.Cut(after, ">")
+		b.WriteString(before)
+		if !found || !closed {
+			return b.String()
+		}
+		b.WriteString(g.value(kind, depth))
+		rest = tail
+	}
+}
+
 // value is an expression of a type.
 func (g *generator) value(kind string, depth int) string {
 	if v := g.pick(kind, false); v != "" && (depth <= 0 || g.r.IntN(10) < 4) {
@@ -153,25 +169,23 @@ func (g *generator) value(kind string, depth int) string {
 		if depth <= 0 {
 			return "yes"
 		}
-		return g.one(g.value("int", d)+g.one(" < ", " > ", " == ", " <= ")+g.value("int", d)+" + one",
-			"("+g.value("bool", d)+" && "+g.value("bool", d)+")", g.value("bool", d)+" || "+g.value("bool", d),
-			"!("+g.value("bool", d)+")", g.value("level", 0)+" == mid", g.value("string", d)+" != gs")
+		return g.form(d, "<int> == <int> + one", "!(<int> - one >= <int>)", "(<bool> && <bool>)", "<bool> || <bool>", "!(<bool>)", "<level> == mid", "<string> != gs")
 	case "[]int":
-		return g.one("[]int{"+g.value("int", d)+", "+g.value("int", d)+"}", "append(clone("+g.pickOr("[]int", "[]int{4}")+"), "+g.value("int", d)+")", "[]int{3, 1}")
+		return g.form(d, "[]int{<int>, <int>}", "append(clone("+g.pickOr("[]int", "[]int{4}")+"), <int>)", "[]int{3, 1}")
 	case "map":
-		return "map[string]int{" + fmt.Sprintf("%q", g.one("k1", "k2", "a")) + ": " + g.value("int", d) + "}"
+		return g.form(d, "map[string]int{\"k1\": <int>}", "map[string]int{\"a\": <int>, \"k2\": 1}")
 	case "point":
-		return g.one("point{"+g.value("int", d)+", "+g.value("string", d)+", nil}", "point{a: "+g.value("int", d)+"}", "*&point{s: "+g.value("string", d)+"}")
+		return g.form(d, "point{<int>, <string>, nil}", "point{a: <int>}", "*&point{s: <string>}")
 	case "*point":
-		return "&point{a: " + g.value("int", d) + ", s: " + g.value("string", d) + "}"
+		return g.form(d, "&point{a: <int>, s: <string>}")
 	case "func":
 		x := g.name()
 		g.scopes = append(g.scopes, map[string]string{x: "int"})
-		body := g.value("int", 1)
+		body := g.value("int", d)
 		g.scopes = g.scopes[:len(g.scopes)-1]
 		return fmt.Sprintf("func(%s int) int { return bound(%s + %s) }", x, x, body)
 	case "shape":
-		return g.one("box{"+g.value("int", d)+", "+g.value("string", d)+"}", "&disc{"+g.value("int", d)+"}", "shape(box{w: "+g.value("int", d)+"})")
+		return g.form(d, "box{<int>, <string>}", "&disc{<int>}", "shape(box{w: <int>})")
 	}
 	return g.one("low", "mid", "high")
 }
@@ -187,22 +201,23 @@ func (g *generator) number(d int) string {
 	if d < 0 {
 		return fmt.Sprint(g.r.IntN(12))
 	}
-	forms := []string{fmt.Sprint(g.r.IntN(9)), "bound(" + g.value("int", d) + g.one(" + ", " - ", " * ") + g.value("int", d) + ")",
-		"len(" + g.value(g.one("string", "[]int", "map"), d) + ")", "at(" + g.value("[]int", d) + ", " + g.value("int", d) + ")",
-		g.pickOr("map", "gm") + "[" + g.value("string", d) + "]", "call(" + g.value("func", d) + ", " + g.value("int", d) + ")",
-		"max(" + g.value("int", d) + ", " + g.value("int", d) + ")"}
+	forms := []string{"7", "bound(<int> + <int>)", "bound(<int> - <int>)", "bound(<int> * <int>)", "len(<string>)", "len(<[]int>)", "len(<map>)",
+		"at(<[]int>, <int>)", g.pickOr("map", "gm") + "[<string>]", "call(<func>, <int>)"}
+	if g.r.IntN(40) == 0 { // the interpreter knows no max: most programs shall do without
+		return g.form(d, "max(<int>, <int>)")
+	}
 	if p := g.pick(g.one("point", "*point"), false); p != "" {
-		forms = append(forms, p+".a", p+".sum("+g.value("int", d)+")")
+		forms = append(forms, p+".a", p+".sum(<int>)")
 	}
 	if p := g.pick("shape", false); p != "" {
-		forms = append(forms, p+".Area("+g.value("int", d)+")", p+".Area(2)")
+		forms = append(forms, p+".Area(<int>)", p+".Area(2)")
 	}
 	for _, f := range g.calls {
 		if len(f.results) == 1 && f.results[0] == "int" {
-			forms = append(forms, g.callOf(f, d))
+			forms = append(forms, f.template())
 		}
 	}
-	return forms[g.r.IntN(len(forms))]
+	return g.form(d, forms...)
 }
 
 func (g *generator) words(d int) string {
@@ -210,21 +225,21 @@ func (g *generator) words(d int) string {
 	if d < 0 {
 		return text
 	}
-	forms := []string{text, "cut(" + g.value("string", d) + " + " + g.value("string", d) + ")", "strconv.Itoa(" + g.value("int", d) + ")",
-		"fmt.Sprintf(\"%d-%s\", " + g.value("int", d) + ", " + g.value("string", d) + ")", "strings.ToUpper(" + g.value("string", d) + ")"}
+	forms := []string{text, "cut(<string> + <string>)", "strconv.Itoa(<int>)", "fmt.Sprintf(\"%d-%s\", <int>, <string>)", "strings.ToUpper(<string>)"}
 	if p := g.pick("shape", false); p != "" {
 		forms = append(forms, p+".Name()")
 	}
 	if p := g.pick(g.one("point", "*point"), false); p != "" {
 		forms = append(forms, p+".s")
 	}
-	return forms[g.r.IntN(len(forms))]
+	return g.form(d, forms...)
 }
 
-func (g *generator) callOf(f function, d int) string {
+// template is a call, for form.
+func (f function) template() string {
 	var args []string
 	for _, p := range f.params {
-		args = append(args, g.value(p, d))
+		args = append(args, "<"+p+">")
 	}
 	return f.name + "(" + strings.Join(args, ", ") + ")"
 }
@@ -233,7 +248,7 @@ func (g *generator) callOf(f function, d int) string {
 func (g *generator) function() {
 	f := function{name: fmt.Sprintf("f%d", len(g.calls))}
 	g.scopes = append(g.scopes, map[string]string{})
-	var params, results, names []string
+	var params, results []string
 	for range g.r.IntN(3) {
 		kind, name := g.kind(), g.name()
 		f.params, params = append(f.params, kind), append(params, name+" "+goType(kind))
@@ -242,7 +257,7 @@ func (g *generator) function() {
 	named := g.r.IntN(3) == 0
 	for range 1 + g.r.IntN(2) {
 		kind, name := g.one("int", "int", "string", "[]int", "bool", "point", "shape"), g.name()
-		f.results, names = append(f.results, kind), append(names, name)
+		f.results = append(f.results, kind)
 		if named {
 			if kind != "shape" {
 				g.add(name, kind)
@@ -341,7 +356,7 @@ func (g *generator) statement(budget int) {
 		for _, f := range g.calls {
 			if len(f.results) == 2 && g.r.IntN(2) == 0 {
 				a, b := g.name(), g.name()
-				g.line("%s, %s := %s", a, b, g.callOf(f, 1))
+				g.line("%s, %s := %s", a, b, g.form(1, f.template()))
 				g.line("_, _ = %s, %s", a, b)
 				g.add(a, f.results[0])
 				g.add(b, f.results[1])

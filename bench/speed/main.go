@@ -28,7 +28,7 @@ import (
 
 // setting is one thing to measure.
 type setting struct {
-	Case      string // train, decode or rsft
+	Case      string // train, decode, prompt or rsft
 	Shape     string // nano, 7.5m or 135m
 	Precision string // float32 or bf16
 	Threads   int
@@ -50,7 +50,7 @@ type result struct {
 
 func main() {
 	var s setting
-	flag.StringVar(&s.Case, "case", "train", "train, decode or rsft")
+	flag.StringVar(&s.Case, "case", "train", "train, decode, prompt (what decode takes for its prompts) or rsft")
 	flag.StringVar(&s.Shape, "shape", "nano", "nano, 7.5m or 135m")
 	flag.StringVar(&s.Precision, "precision", "float32", "float32 or bf16")
 	flag.IntVar(&s.Threads, "threads", 1, "cores")
@@ -74,7 +74,8 @@ func measure(ctx context.Context, s setting) (result, error) {
 		return result{}, err
 	}
 	defer closeAll()
-	cases := map[string]func(context.Context, *trainer.Trainer, setting, uint64) (int, error){"train": train, "decode": decode, "rsft": online}
+	cases := map[string]func(context.Context, *trainer.Trainer, setting, uint64) (int, error){
+		"train": train, "decode": decode(32), "prompt": decode(1), "rsft": online}
 	run, ok := cases[s.Case]
 	if !ok {
 		return result{}, fmt.Errorf("no case %q", s.Case)
@@ -181,20 +182,23 @@ func train(ctx context.Context, t *trainer.Trainer, s setting, seed uint64) (int
 	return step.Forward, err
 }
 
-// decode samples 32 ids for each of a batch of prompts that differ.
-func decode(ctx context.Context, t *trainer.Trainer, s setting, seed uint64) (int, error) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	requests := make([]engine.Request, s.Batch)
-	for i := range requests {
-		requests[i] = engine.Request{Prompt: text(rng, s.Length), MaxTokens: 32,
-			Sampling: engine.Sampling{Temperature: 1}, Seed: rng.Uint64()}
+// decode samples so many ids for each of a batch of prompts that differ. What the prompts alone
+// take is the same with one id.
+func decode(ids int) func(context.Context, *trainer.Trainer, setting, uint64) (int, error) {
+	return func(ctx context.Context, t *trainer.Trainer, s setting, seed uint64) (int, error) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		requests := make([]engine.Request, s.Batch)
+		for i := range requests {
+			requests[i] = engine.Request{Prompt: text(rng, s.Length), MaxTokens: ids,
+				Sampling: engine.Sampling{Temperature: 1}, Seed: rng.Uint64()}
+		}
+		replies, err := together(ctx, t, requests)
+		n := 0
+		for _, r := range replies {
+			n += len(r.Sampled)
+		}
+		return n, err
 	}
-	replies, err := together(ctx, t, requests)
-	n := 0
-	for _, r := range replies {
-		n += len(r.Sampled)
-	}
-	return n, err
 }
 
 // online is one step of rejection sampling: 32 prompts of 45 ids, 8 samples each, two turns of

@@ -79,10 +79,7 @@ func (s *source) risky(a *ast.AssignStmt) bool {
 // targets gives the left sides as they can be written after the assignments before them,
 // and the statements that they need first.
 func (s *source) targets(a *ast.AssignStmt) (first string, out []string, ok bool) {
-	for i, l := range a.Lhs {
-		for j := range i { // of one map, say: the order is kept, but for what they select by
-			_ = j
-		}
+	for _, l := range a.Lhs {
 		text := s.text(l)
 		if s.calls(l) > 0 || strings.Contains(text, "\n") {
 			return "", nil, false

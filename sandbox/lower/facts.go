@@ -205,13 +205,11 @@ func (s *source) inside(n, outer ast.Node) bool {
 
 // function is the innermost function around a node, the node itself left out.
 func (s *source) function(n ast.Node) ast.Node {
-	child := n
-	for n = s.parent[n]; n != nil; child, n = n, s.parent[n] {
+	for n = s.parent[n]; n != nil; n = s.parent[n] {
 		switch n.(type) {
 		case *ast.FuncDecl, *ast.FuncLit:
 			return n
 		}
-		_ = child
 	}
 	return nil
 }
@@ -231,13 +229,11 @@ func (s *source) loop(n ast.Node) bool {
 
 // listed says whether a statement stands in a list, so that others may stand beside it.
 func (s *source) listed(n ast.Node) bool {
-	switch above := s.parent[n].(type) {
+	switch s.parent[n].(type) {
 	case *ast.BlockStmt, *ast.CaseClause:
 		return true
-	default:
-		_ = above
-		return false
 	}
+	return false
 }
 
 // statement is the listed statement around an expression, if the expression is evaluated
@@ -326,10 +322,8 @@ func (s *source) results(n ast.Node) *types.Tuple {
 	return types.NewTuple()
 }
 
-// write gives a type as source text that means the same anywhere in the file; ok is false
-// for types that have no such text.
-func (s *source) write(t types.Type) (text string, ok bool) {
-	ok = true
+// imported gives the names of imported packages, by path.
+func (s *source) imported() map[string]string {
 	names := map[string]string{}
 	for _, i := range s.File.Imports {
 		if path, err := strconv.Unquote(i.Path.Value); err == nil {
@@ -339,6 +333,14 @@ func (s *source) write(t types.Type) (text string, ok bool) {
 			}
 		}
 	}
+	return names
+}
+
+// write gives a type as source text that means the same anywhere in the file; ok is false
+// for types that have no such text.
+func (s *source) write(t types.Type) (text string, ok bool) {
+	ok = true
+	names := s.imported()
 	seen := map[types.Type]bool{}
 	var walk func(t types.Type)
 	walk = func(t types.Type) {

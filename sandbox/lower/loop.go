@@ -26,6 +26,7 @@ func loopCopies(s *source) {
 	})
 }
 
+// copyInto writes the copies; written says whether a variable may be written in the body.
 func (s *source) copyInto(body *ast.BlockStmt, names []ast.Expr, written bool) {
 	text := ""
 	for _, n := range names {
@@ -35,7 +36,10 @@ func (s *source) copyInto(body *ast.BlockStmt, names []ast.Expr, written bool) {
 		}
 		o := s.Info.Defs[id]
 		u := s.vars[o]
-		if u == nil || !s.mentions(body, o) || !written && s.writes(body, o) || !s.shared(body, o) && !(written && s.writes(body, o)) || declares(body, id.Name) {
+		if u == nil || !s.mentions(body, o) || declares(body, id.Name) {
+			continue
+		}
+		if w := s.writes(body, o); w && !written || !w && !s.shared(body, o) {
 			continue
 		}
 		text += " " + id.Name + " := " + id.Name + ";"
@@ -148,7 +152,7 @@ func rangeAssign(s *source) {
 			return
 		}
 		names, copies := "", ""
-		for i, l := range []ast.Expr{r.Key, r.Value} {
+		for _, l := range []ast.Expr{r.Key, r.Value} {
 			switch {
 			case l == nil:
 				continue
@@ -161,7 +165,6 @@ func rangeAssign(s *source) {
 				names += ", " + w
 				copies += " " + s.text(l) + " = " + w + ";"
 			}
-			_ = i
 		}
 		if copies == "" {
 			s.add(s.replace(r.Pos(), r.X.Pos(), "for range "))

@@ -305,12 +305,11 @@ func deferred(s *source) {
 		if !s.listed(d) || s.loop(d) || d.Call.Ellipsis.IsValid() {
 			return
 		}
-		signature, ok := s.under(d.Call.Fun).(*types.Signature)
-		if !ok {
-			return
+		if _, ok := s.under(d.Call.Fun).(*types.Signature); !ok || s.calls(d.Call) > 1 {
+			return // a builtin; or another call, which might change the argument
 		}
-		for i, a := range d.Call.Args {
-			if s.constant(a) || s.calls(a) > 0 || signature.Variadic() && false && i >= 0 {
+		for _, a := range d.Call.Args {
+			if s.constant(a) {
 				continue
 			}
 			changes := false

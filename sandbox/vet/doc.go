@@ -1,14 +1,18 @@
 // Package vet decides whether a candidate's source may be run. It refuses, with a line, a
-// reason and what to write instead, in three steps:
+// reason and what to write instead, in five steps:
 //
 //	parse     Go's own syntax, size and nesting within bounds
 //	contract  package harness, func Run(*kit.Session) error, only the imports of Imports,
 //	          no goroutines, channels or unsafe code
-//	type      Go's own types, at language version 1.20: what is newer, the interpreter
-//	          doesn't know
+//	type      Go's own types, at language version 1.22
+//	lower     package lower rewrites what is local and mechanical; what comes out must hold
+//	          at version 1.20: what is newer, the interpreter doesn't know
 //	rules     what the interpreter (yaegi v0.16.1) would run differently from Go, mostly
 //	          without an error: see Rules, one file per family, each rule with a wrong and
 //	          a rewritten program in the test
+//
+// Prepare gives the lowered source, which is what runs. Positions in messages are those of
+// the source as it was written.
 //
 // The rules err on the side of refusing: a harness must never run silently wrong, and the
 // hint says how to go on.

@@ -1,0 +1,17 @@
+package corpus
+
+import (
+	"testing"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/vet"
+)
+
+// BenchmarkPrepare lowers and vets the natural harnesses of testdata, one per step.
+func BenchmarkPrepare(b *testing.B) {
+	list := harnesses(read(b, "testdata/natural.txt"))
+	for i := 0; b.Loop(); i++ {
+		if _, err := vet.Prepare(list[i%len(list)].source); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -108,8 +109,15 @@ func (m *Model) load(c *checkpoint.Checkpoint) error {
 // upload replaces all weights; host has the model's layout.
 func (m *Model) upload(host []float32) error {
 	m.version++
-	return m.params.Upload(host)
+	err := m.params.Upload(host)
+	if len(host) >= largeModel {
+		debug.FreeOSMemory() // the host copy, which the peak of a fine-tune would otherwise hold
+	}
+	return err
 }
+
+// largeModel is a model whose host copy is worth giving back at once, in floats.
+const largeModel = 1 << 24
 
 // download returns a copy of all weights in the model's layout.
 func (m *Model) download() ([]float32, error) {

@@ -19,7 +19,7 @@ import (
 
 type benchCommand struct {
 	Harnesses string `arg:"" optional:"" type:"path" help:"A candidate's file, or a folder: every .go file in it and below is a candidate. Without it copies of the seed."`
-	Domain    string `default:"lookup" help:"lookup, sums, chess, math or searchqa."`
+	Domain    string `default:"lookup" help:"lookup, sums, chess, math, searchqa or own."`
 	Data      string `type:"path" help:"Files of the domain, where it needs some."`
 	Model     string `default:"script" help:"script (fixed replies), nano or a model folder."`
 	Copies    int    `default:"100" help:"How many different copies of the seed, without a path."`

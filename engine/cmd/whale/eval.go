@@ -13,7 +13,7 @@ import (
 )
 
 type evalCommand struct {
-	Domain      string  `required:"" help:"Tasks: lookup, sums, chess, math or searchqa."`
+	Domain      string  `required:"" help:"Tasks: lookup, sums, chess, math, searchqa or own."`
 	Data        string  `type:"path" help:"Folder with data, or CSV file with chess puzzles; chess without it is generated."`
 	Model       string  `default:"nano" placeholder:"nano|DIR" help:"nano or a model folder in Hugging Face layout, such as RUN/weights/ID."`
 	Harness     string  `type:"path" help:"Candidate: a file or a folder with harness.go; without it the domain's seed harness."`
@@ -85,6 +85,10 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	}
 	for _, t := range ts[:min(c.Show, len(ts))] {
 		printTranscript(os.Stderr, t)
+	}
+	if e.Score.N == 0 && len(ts) > 0 { // no number at all is no score of zero
+		return engine.Fail(engine.Boundary(ts[0].Cause), string(ts[0].Task),
+			fmt.Errorf("all %d rollouts were lost to the host; the first: %s", len(ts), ts[0].Failure))
 	}
 	if c.JSON {
 		return json.NewEncoder(os.Stdout).Encode(e)

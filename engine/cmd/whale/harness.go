@@ -22,7 +22,7 @@ type harnessCommands struct {
 }
 
 type harnessNewCommand struct {
-	Domain string `arg:"" help:"lookup, sums, chess, math or searchqa."`
+	Domain string `arg:"" help:"lookup, sums, chess, math, searchqa or own."`
 	Out    string `arg:"" type:"path" help:"Folder to write harness.go and SKILL.md to; they must not exist yet."`
 }
 
@@ -77,7 +77,7 @@ func (c *harnessVetCommand) Run(ctx context.Context) (err error) {
 
 type harnessRunCommand struct {
 	Harness string `arg:"" optional:"" type:"path" help:"The candidate: a file or a folder with harness.go; without it the seed."`
-	Domain  string `required:"" help:"lookup, sums, chess, math or searchqa."`
+	Domain  string `required:"" help:"lookup, sums, chess, math, searchqa or own."`
 	Data    string `type:"path" help:"Folder or file with the domain's data; lookup, sums and (without it) chess are generated."`
 	Model   string `default:"nano" help:"nano or a model folder in Hugging Face layout."`
 	Split   string `enum:"train,select,test" default:"select" help:"train, select or test."`

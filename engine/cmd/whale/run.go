@@ -19,7 +19,7 @@ import (
 // runFlags are the settings that have a flag; a flag that is not given leaves the value
 // of --config or the default. All other settings of engine.Config can stand in --config.
 type runFlags struct {
-	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums, chess, math or searchqa."`
+	Domain     *string  `placeholder:"NAME" help:"Tasks: lookup, sums, chess, math, searchqa or own."`
 	Data       *string  `type:"path" placeholder:"DIR" help:"Folder or file with the domain's data; lookup, sums and (without it) chess are generated."`
 	Condition  *string  `placeholder:"NAME" help:"whale (default), adaptive, prompt-only, weight-only, harness-only, stagewise-weights-first or stagewise-harness-first; all spend the same rollouts."`
 	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`
@@ -161,7 +161,7 @@ func (c *runCommand) settings() (engine.Config, error) {
 	set(&config.Rollouts, f.Rollouts)
 	set(&config.Optimizer.Rate, f.Rate)
 	if config.Domain == "" {
-		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa")}
+		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}
 	}
 	return config, nil
 }

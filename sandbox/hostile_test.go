@@ -188,7 +188,9 @@ func TestFatWorker(t *testing.T) {
 	p := box.workers[0].peek()
 	limits := box.config.Limits
 	limits.Process = 1 << 20
-	p.killOverdue(limits)
+	for range 10 * slowLook {
+		p.killOverdue(limits)
+	}
 	<-p.dead
 	if _, failure := p.why(); failure == nil || !strings.Contains(failure.Error(), "1 MB") {
 		t.Error(failure)
@@ -215,7 +217,9 @@ func TestSilentWorker(t *testing.T) {
 	p.mu.Lock()
 	seat.waits, p.heard = true, long
 	p.mu.Unlock()
-	p.killOverdue(box.config.Limits)
+	for range 10 * slowLook {
+		p.killOverdue(box.config.Limits)
+	}
 	<-p.dead
 	p.end(id)
 	if _, failure := p.why(); failure == nil || !strings.Contains(failure.Error(), "said nothing") {

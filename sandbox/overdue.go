@@ -12,6 +12,9 @@ import (
 // silence is how long a worker in which no guest runs may leave sessions waiting.
 const silence = 60 * time.Second
 
+// slowLook: what needs files of /proc is looked at every so many looks.
+const slowLook = 5
+
 // killOverdue kills the process if one stay in guest code has lasted longer than the
 // limits allow, if the worker was stopped, takes too much memory or isn't heard any more.
 func (p *process) killOverdue(limits Limits) {
@@ -25,6 +28,7 @@ func (p *process) killOverdue(limits Limits) {
 		return // it is gone
 	}
 	now := time.Duration(used.Nano())
+	p.looks++
 	stay := p.running.Now()
 	changed := stay.Session == 0 || stay != p.stay
 	if changed {
@@ -40,6 +44,8 @@ func (p *process) killOverdue(limits Limits) {
 	switch {
 	case !changed && now-p.since > allowed:
 		p.blamed = stay.Session
+	case p.looks%slowLook != 0:
+		return
 	case resident(p.cmd.Process.Pid) > limits.Process:
 		p.verdict = fmt.Sprintf("it took more than %d MB", limits.Process>>20)
 	case stopped(p.cmd.Process.Pid):

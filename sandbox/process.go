@@ -43,6 +43,7 @@ type process struct {
 	images    map[engine.HarnessID]*loading
 	lastImage uint32        // image number given out last
 	clock     int           // orders the use of images
+	looks     int           // how often killOverdue looked
 	stay      abi.Stay      // seen at the last look
 	since     time.Duration // processor time of the worker when it was first seen
 	blamed    uint32        // the session for which the process was killed

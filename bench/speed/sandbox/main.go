@@ -75,7 +75,7 @@ const ask = () => process.stdout.write(JSON.stringify(messages) + "\n");
 rl.on("line", (line) => {
   const text = JSON.parse(line), found = call.exec(text);
   messages.push({role: "assistant", content: text}, {role: "tool", content: "turn " + turn + ": found " + (found && found[1])});
-  if (!found || ++turn === 4) rl.close(); else ask();
+  if (!found || ++turn === 4) process.exit(0); else ask();
 });
 ask();
 `

@@ -5,8 +5,9 @@
 //	program, err := box.Load(ctx, engine.NewHarness(source, engine.Meta{}))
 //	use, err := program.Run(ctx, start, host)
 //
-// A source is checked (package vet), interpreted by yaegi inside WebAssembly (package
-// guest), in worker processes (package worker); every run starts from the same snapshot
+// A source is lowered and checked (package vet), then interpreted by yaegi inside
+// WebAssembly (package guest), or compiled to WebAssembly where the interpreter would get
+// it wrong and there is a Go toolchain (package compile), in worker processes (package worker); every run starts from the same snapshot
 // of the loaded source (package fork), so nothing passes from one rollout to the next. The
 // host's methods are called in this process.
 //

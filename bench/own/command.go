@@ -60,7 +60,7 @@ func (c *command) Verify(q Case) (engine.Verdict, error) {
 	p := <-c.slots
 	defer func() { c.slots <- p }()
 	if p != nil && !p.quiet() {
-		p.end() // it left, or said more than it was asked: the next line would not be this case's
+		p.end(leave) // it left, or said more than it was asked: the next line would not be this case's
 		p = nil
 	}
 	if p == nil {
@@ -71,7 +71,11 @@ func (c *command) Verify(q Case) (engine.Verdict, error) {
 	}
 	v, err := p.ask(append(line, '\n'), c.limit, c.each)
 	if err != nil || c.each {
-		status := p.end()
+		grace := leave
+		if err == nil {
+			grace = c.limit // its exit status is still part of the verdict
+		}
+		status := p.end(grace)
 		p = nil
 		if errors.Is(err, ErrEnded) || err == nil && status != nil {
 			err = fmt.Errorf("%w: %s: %v", ErrEnded, c.argv[0], status)
@@ -87,7 +91,7 @@ func (c *command) Verify(q Case) (engine.Verdict, error) {
 func (c *command) Close() error {
 	for range cap(c.slots) {
 		if p := <-c.slots; p != nil {
-			p.end() // how it ends does not matter any more
+			p.end(leave) // how it ends does not matter any more
 		}
 		c.slots <- nil
 	}
@@ -192,11 +196,14 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// end closes the input, gives the process a second to leave by itself and returns how it
+// leave is how long a process may take to end when nobody needs it any more.
+const leave = time.Second
+
+// end closes the input, gives the process some time to leave by itself and returns how it
 // ended.
-func (p *process) end() error {
+func (p *process) end(grace time.Duration) error {
 	p.in.Close() // a process that is gone has nothing to be told
-	late := time.AfterFunc(time.Second, p.kill)
+	late := time.AfterFunc(grace, p.kill)
 	defer late.Stop()
 	_, drained := io.Copy(io.Discard, p.out)
 	err := p.cmd.Wait()

@@ -180,14 +180,14 @@ func TestCommand_gossip(t *testing.T) {
 
 // Processes are started once and shared, unless each verdict gets its own.
 func TestCommand_pool(t *testing.T) {
-	for settings, most := range map[string]int{"processes: 3": 3, "processes: 3\neach: true": 24} {
+	for settings, most := range map[string]int{"processes: 3": 3, "processes: 3\neach: true": 12} {
 		d, task := with(t, "pid", settings)
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		pids := map[string]bool{}
-		for range 24 {
+		for range 12 {
 			wg.Go(func() {
-				result, err := benchtest.Play(d, task, h0.Run, says(strings.Repeat("a", 1<<20)))
+				result, err := benchtest.Play(d, task, h0.Run, says(strings.Repeat("a", 1<<18)))
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -197,8 +197,8 @@ func TestCommand_pool(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(pids) > most || most == 24 && len(pids) < 24 {
-			t.Errorf("%s: %d processes for 24 verdicts", settings, len(pids))
+		if len(pids) > most || most == 12 && len(pids) < 12 {
+			t.Errorf("%s: %d processes for 12 verdicts", settings, len(pids))
 		}
 	}
 }

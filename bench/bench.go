@@ -40,7 +40,8 @@ type Generator interface {
 	Next(progress float64) Episode
 }
 
-// TaskID hashes what a task is made of, in this order.
+// TaskID hashes what is public of a task, in this order. Reference answers stay out: whoever
+// sees ids could try answers out on the hash.
 func TaskID(parts ...string) engine.TaskID {
 	hash := sha256.New()
 	for _, part := range parts {

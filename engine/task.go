@@ -2,7 +2,7 @@ package engine
 
 import "context"
 
-// TaskID is the content hash of a task: same data, same id.
+// TaskID is the content hash of what is public of a task: same question, same id.
 type TaskID string
 
 // Task is the public part of one problem. Its reference answer stays with the domain's

@@ -90,6 +90,6 @@ func mateInOne(pos *rules.Position) *puzzle {
 			break
 		}
 	}
-	p.id = bench.TaskID(Name, p.fen, p.line[0])
+	p.id = id(p.fen)
 	return p
 }

@@ -21,7 +21,7 @@ var (
 	ErrColumns   = errors.New("wrong column count")
 	ErrCSV       = errors.New("broken CSV")
 	ErrRating    = errors.New("bad rating")
-	ErrDuplicate = errors.New("same puzzle as an earlier row")
+	ErrDuplicate = errors.New("same position as an earlier row")
 )
 
 // RowError says what is wrong with one row. The other rows are used.

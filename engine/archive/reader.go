@@ -72,8 +72,13 @@ type runFile struct {
 }
 
 // parseManifest checks the version before anything else, since another version may have
-// other fields.
-func parseManifest(text []byte) (*engine.Manifest, error) {
+// other fields. goccy/go-yaml v1.19.2 panics at some broken documents.
+func parseManifest(text []byte) (_ *engine.Manifest, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: run.yaml: not readable: %v", ErrNoRun, p)
+		}
+	}()
 	var head struct {
 		Format *int `json:"format"`
 	}

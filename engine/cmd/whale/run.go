@@ -140,7 +140,7 @@ func (c *runCommand) settings() (engine.Config, error) {
 		if err != nil {
 			return config, err
 		}
-		if err := yaml.UnmarshalWithOptions(text, &config, yaml.Strict()); err != nil {
+		if err := decodeSettings(text, &config); err != nil {
 			return config, usageError{fmt.Errorf("%s: %w", c.Config, err)}
 		}
 	}
@@ -164,6 +164,16 @@ func (c *runCommand) settings() (engine.Config, error) {
 		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}
 	}
 	return config, nil
+}
+
+// decodeSettings reads YAML strictly; goccy/go-yaml v1.19.2 panics at some broken documents.
+func decodeSettings(text []byte, into *engine.Config) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("not readable as YAML: %v", p)
+		}
+	}()
+	return yaml.UnmarshalWithOptions(text, into, yaml.Strict())
 }
 
 func set[T any](to *T, from *T) {

@@ -1,6 +1,6 @@
 /* whale.h: the one C interface of the numeric library.
  *
- * Every device (the CPU in op.c, CUDA in op.cu) implements exactly these calls.
+ * Every device implements exactly these calls; so far there is one, the CPU in op.c.
  * All calls return a whale_status; the text of the last failure of a device is
  * whale_error(dev). Pointers named without `host_` are device memory got from
  * whale_alloc; on the CPU device that is ordinary memory, 64-byte aligned.

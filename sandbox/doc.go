@@ -7,9 +7,10 @@
 //
 // A source is lowered and checked (package vet), then interpreted by yaegi inside
 // WebAssembly (package guest), or compiled to WebAssembly where the interpreter would get
-// it wrong and there is a Go toolchain (package compile), in worker processes (package worker); every run starts from the same snapshot
-// of the loaded source (package fork), so nothing passes from one rollout to the next. The
-// host's methods are called in this process.
+// it wrong and there is a Go toolchain (package compile). It runs in worker processes
+// (package worker); every run starts from the same snapshot of the loaded source (package
+// fork), so nothing passes from one rollout to the next. The host's methods are called in
+// this process.
 //
 // main must call WorkerMain before anything else, and so must TestMain of every test that
 // opens a sandbox: workers are this binary, started again.
@@ -27,7 +28,7 @@
 // A hole in wazero's compiler would give a guest the rights of a worker process: no
 // descriptors but its socket, no capabilities, and, where the kernel has Landlock and
 // seccomp, no files, programs, network, signals or new code; Level says what holds. It
-// could still read and forge what other sessions on the same worker do. Guest and host share caches and cores: timing between rollouts is not
-// hidden. What a harness does with the engine's answers (wasting its budget, say) is the
-// engine's to judge. Linux only.
+// could still read and forge what other sessions on the same worker do. Guest and host
+// share caches and cores: timing between rollouts is not hidden. What a harness does with
+// the engine's answers (wasting its budget, say) is the engine's to judge. Linux only.
 package sandbox

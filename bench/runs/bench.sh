@@ -3,4 +3,4 @@
 # what bench/RESULTS.md quotes.
 set -eu
 cd "$(dirname "$0")/../.."
-go test -run '^$' -bench . -benchtime 1s -count 5 ./sandbox ./cuda ./trainer
+go test -run '^$' -bench . -benchtime 1s -count 5 ./sandbox ./sandbox/fork ./cuda ./trainer

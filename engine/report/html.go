@@ -36,6 +36,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"seconds":  seconds,
 	"brackets": brackets,
 	"compact":  func(n int) string { return compact(float64(n)) },
+	"tokens":   compact,
 }).Parse(pageSource))
 
 // pageView is what the template prints. All text in it is visible already.

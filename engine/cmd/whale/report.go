@@ -16,10 +16,14 @@ import (
 type reportCommand struct {
 	Runs  []string `arg:"" type:"existingdir" help:"Run folders; with several, each page shows the others' curves too."`
 	Table bool     `help:"Only print the table, leave the pages as they are."`
+	Study string   `placeholder:"FILE" help:"Instead, write one page of all runs: conditions over their seeds, and print that as a table."`
 }
 
 // Run writes the pages of finished runs again and prints one line a run.
 func (c *reportCommand) Run(ctx context.Context) error {
+	if c.Study != "" {
+		return c.study()
+	}
 	var summaries []engine.Summary
 	var readers []*archive.Reader
 	for _, dir := range c.Runs {
@@ -48,6 +52,49 @@ func (c *reportCommand) Run(ctx context.Context) error {
 		}
 	}
 	return report.WriteComparison(os.Stdout, summaries)
+}
+
+// study sets many runs side by side.
+func (c *reportCommand) study() error {
+	var members []report.Member
+	for _, dir := range c.Runs {
+		r, err := archive.Read(dir)
+		if err != nil {
+			return err
+		}
+		s, err := r.Summary()
+		if err != nil {
+			return err
+		}
+		m := report.Member{Config: r.Manifest().Config, Summary: *s, Records: r.Records()}
+		if m.Final, err = finalTest(r); err != nil {
+			return err
+		}
+		members = append(members, m)
+	}
+	var page strings.Builder
+	if err := report.WriteStudy(&page, members); err != nil {
+		return err
+	}
+	if err := publish(c.Study, page.String()); err != nil {
+		return err
+	}
+	return report.WriteStudyTable(os.Stdout, members)
+}
+
+// finalTest reads the rollouts of a run's last point on the test split; none if it was
+// not measured.
+func finalTest(r *archive.Reader) ([]*engine.Trajectory, error) {
+	file, last := "", -1
+	for _, rec := range r.Records() {
+		if m := rec.Measure; m != nil && m.Split == engine.Test && m.Point > last {
+			file, last = rec.File, m.Point
+		}
+	}
+	if file == "" {
+		return nil, nil
+	}
+	return r.Trajectories(file)
 }
 
 // rewrite makes the page of one archived run.
@@ -90,8 +137,13 @@ func writePage(path string, r report.Run) error {
 	if err := report.WriteHTML(&text, r); err != nil {
 		return err
 	}
+	return publish(path, text.String())
+}
+
+// publish writes a file and then gives it its name.
+func publish(path, text string) error {
 	temporary := path + ".tmp"
-	if err := os.WriteFile(temporary, []byte(text.String()), 0o644); err != nil {
+	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil {
 		return engine.Fail(engine.AtArchive, path, err)
 	}
 	return engine.Fail(engine.AtArchive, path, os.Rename(temporary, path))

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// patience is how many times in a row a proposer may fail before the run ends: once or
-// twice is a bad hour of some service, three times is a proposer that does not work.
-const patience = 3
-
 // iterate is one iteration of a search: at first the incumbent is evaluated, then
 // candidates are asked for with a brief, loaded, evaluated and compared. What a search
 // tells its proposer is all that searches differ in.
@@ -27,10 +23,7 @@ func (s *Site) iterate(ctx context.Context, u Unit, state State, brief func(incu
 		return SearchResult{}, err
 	}
 	result.Harness = state.Harness
-	if err := s.propose(ctx, b, state.Failing, &result); err != nil {
-		return SearchResult{}, err
-	}
-	loaded, programs, err := s.loadAll(ctx, state, &result)
+	loaded, programs, err := s.candidates(ctx, b, state, &result)
 	defer func() {
 		for _, p := range programs {
 			err = errors.Join(err, Fail(AtSandbox, "candidate", p.Close()))
@@ -68,74 +61,6 @@ func (s *Site) evaluateIncumbent(ctx context.Context, u Unit, state State) (Sear
 	}
 	result.Report.Evaluated[0].Accepted = true
 	return result, nil
-}
-
-// propose asks for candidates and names them by their content, whatever the proposer
-// calls them. A proposer that fails costs its iteration; in the last of `patience`
-// failures in a row the error comes back. That iteration is not committed, so a resumed
-// run asks once more.
-func (s *Site) propose(ctx context.Context, b Brief, failing int, result *SearchResult) error {
-	begin := time.Now()
-	var proposed []Harness
-	err := guard(AtHarness, "proposer", func() (err error) {
-		proposed, err = s.Parts.Proposer.Propose(ctx, b)
-		return err
-	})
-	result.Spending.Cost.ProposeSeconds = time.Since(begin).Seconds()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		err = AtHarness.wrap("proposer", err)
-		if failing+1 >= patience {
-			return err
-		}
-		result.Report.Failed = oneLine(err)
-		return nil
-	}
-	for _, h := range proposed[:min(len(proposed), b.Slots)] {
-		h.Meta.Cycle, h.Meta.Iteration = b.Cycle, b.Iteration
-		result.Proposed = append(result.Proposed, NewHarness(h.Source, h.Meta))
-	}
-	return nil
-}
-
-// loadAll loads what can be loaded; the rest goes back to the proposer next time. The
-// programs are the caller's to close, on an error too.
-func (s *Site) loadAll(ctx context.Context, state State, result *SearchResult) (loaded []Harness, programs []Program, err error) {
-	seen := map[HarnessID]bool{}
-	for _, id := range state.Phase {
-		seen[id] = true
-	}
-	for _, h := range result.Proposed {
-		refused := s.refuse(h, seen[h.ID])
-		if refused == nil {
-			seen[h.ID] = true
-			program, err := s.load(ctx, h)
-			switch {
-			case errors.As(err, &refused):
-			case err != nil:
-				return nil, programs, err
-			default:
-				loaded, programs = append(loaded, h), append(programs, program)
-				continue
-			}
-		}
-		result.Report.Rejected = append(result.Report.Rejected, Rejection{h, *refused})
-	}
-	return loaded, programs, nil
-}
-
-// refuse says what is wrong with a candidate before it is loaded; nil when nothing is.
-func (s *Site) refuse(h Harness, seen bool) *LoadError {
-	if seen {
-		return &LoadError{Rule: "duplicate",
-			Reason: "this source was already evaluated in this phase", Hint: "change what it does"}
-	}
-	if Conditions[s.Config.Condition].PromptsOnly {
-		return PromptsOnly(s.Parts.Domain.Seed, h.Source)
-	}
-	return nil
 }
 
 // evaluate rolls out harnesses on the select tasks, all in one pool so that the policy's

@@ -97,7 +97,7 @@ func (s *Site) learn(ctx context.Context, number int, lessons []lesson, result *
 			report.Drift, report.GradNorm = u.Drift, u.GradNorm
 		}
 		report.add(u)
-		result.Spending.Cost = result.Spending.Cost.Add(Cost{Trained: u.Tokens, Forward: u.Forward})
+		result.Spending.Cost = result.Spending.Cost.Add(Cost{Trained: u.Tokens, Forward: u.Forward, LearnSeconds: u.Seconds})
 	}
 	if report.Tokens > 0 {
 		report.NLL /= float64(report.Tokens)

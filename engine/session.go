@@ -213,6 +213,7 @@ func (s *Session) record(prompt []int32, c Completion) Reply {
 	s.cost.Prompt += len(prompt)
 	s.cost.Cached += c.Cached
 	s.cost.Sampled += len(c.Sampled)
+	s.cost.DeviceSeconds += c.Seconds
 	return Reply{Handle: call.Handle, Text: call.Text, Stop: call.Stop, Tokens: len(call.Sampled)}
 }
 

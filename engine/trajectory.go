@@ -100,12 +100,16 @@ type Cost struct {
 	Forward int `json:"forward"` // tokens run through training forward and backward
 
 	Seconds        float64 `json:"seconds"`         // wall
+	DeviceSeconds  float64 `json:"device_seconds"`  // of the device, generating: its steps, shared out by tokens
+	LearnSeconds   float64 `json:"learn_seconds"`   // of the device, in updates
 	PolicySeconds  float64 `json:"policy_seconds"`  // waiting for the policy
 	SandboxSeconds float64 `json:"sandbox_seconds"` // in guest code
 	ToolSeconds    float64 `json:"tool_seconds"`
 	VerifySeconds  float64 `json:"verify_seconds"`
 	TrainSeconds   float64 `json:"train_seconds"`
 	ProposeSeconds float64 `json:"propose_seconds"`
+
+	Proposal ProposalCost `json:"proposal,omitzero"` // what proposers paid a service
 }
 
 // Add returns the sum of two costs.
@@ -116,11 +120,14 @@ func (c Cost) Add(o Cost) Cost {
 	c.Trained += o.Trained
 	c.Forward += o.Forward
 	c.Seconds += o.Seconds
+	c.DeviceSeconds += o.DeviceSeconds
+	c.LearnSeconds += o.LearnSeconds
 	c.PolicySeconds += o.PolicySeconds
 	c.SandboxSeconds += o.SandboxSeconds
 	c.ToolSeconds += o.ToolSeconds
 	c.VerifySeconds += o.VerifySeconds
 	c.TrainSeconds += o.TrainSeconds
 	c.ProposeSeconds += o.ProposeSeconds
+	c.Proposal = c.Proposal.Add(o.Proposal)
 	return c
 }

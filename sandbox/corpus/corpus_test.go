@@ -167,3 +167,17 @@ func TestCorpus(t *testing.T) {
 		}
 	}
 }
+
+// TestSeeds: programs by the generator for the seeds of WHALE_SEEDS, "from,to"; without it
+// those that once differed.
+func TestSeeds(t *testing.T) {
+	var from, to uint64
+	if n, _ := fmt.Sscanf(os.Getenv("WHALE_SEEDS"), "%d,%d", &from, &to); n != 2 {
+		from, to = 50328, 50329
+	}
+	var list []program
+	for seed := from; seed < to; seed++ {
+		list = append(list, harness(random(seed)))
+	}
+	t.Log(runAll(t, list).count(t, "seeds", 0, len(list)))
+}

@@ -109,11 +109,10 @@ func (s *source) oddCases(w *ast.SwitchStmt) (found bool) {
 	return found
 }
 
-// parentheses: !(ok) || x  =>  ! ok  || x
+// parentheses: !(ok) || x  =>  ! ok  || x, and the same around any name or literal
 func parentheses(s *source) {
 	each(s, func(e *ast.ParenExpr) {
-		b, ok := s.under(e.X).(*types.Basic)
-		if _, name := e.X.(*ast.Ident); name && ok && b.Info()&types.IsBoolean != 0 {
+		if Idle(e) && !s.Info.Types[e].IsType() {
 			s.add(s.replace(e.Lparen, e.Lparen+1, " "), s.replace(e.Rparen, e.Rparen+1, " "))
 		}
 	})

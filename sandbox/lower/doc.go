@@ -10,6 +10,7 @@
 //	result.go   named results, return
 //	assign.go   several assignments at once, literals, comma-ok
 //	choice.go   switches, parentheses, constants
+//	logic.go    && and || whose left operand begins with a keyed element
 //	value.go    values that become interfaces, method values, deferred arguments, append
 //	newer.go    min, max, clear
 //

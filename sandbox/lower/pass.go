@@ -29,13 +29,14 @@ type finder struct {
 
 // finders in the order in which they may take a place.
 var finders = []finder{
-	{"UNSUPPORTED", rangeInteger},
-	{"UNSUPPORTED", extremes},
-	{"UNSUPPORTED", clearing},
+	{"NEWER", rangeInteger},
+	{"NEWER", extremes},
+	{"NEWER", clearing},
 	{"UNNAMED-PARAM", parameters},
 	{"NAMED-RESULT", namedResults},
 	{"RECOVER-RESULT", recoveredResults},
 	{"PAREN", parentheses},
+	{"LOGIC", logic},
 	{"CONST", constants},
 	{"RANGE-STRING", rangeString},
 	{"RANGE-ASSIGN", rangeAssign},

@@ -108,6 +108,10 @@ func contract(p *program) {
 			p.refuseAs(n, "contract", "go statement", "call the function: a harness runs on one goroutine")
 		case *ast.ChanType:
 			p.refuseAs(n, "contract", "channel", "use a slice: a harness runs on one goroutine")
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				p.refuseAs(n, "contract", "channel operation", "a harness runs on one goroutine")
+			}
 		case *ast.SelectStmt, *ast.SendStmt:
 			p.refuseAs(n, "contract", "channel operation", "a harness runs on one goroutine")
 		}

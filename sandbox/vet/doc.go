@@ -4,9 +4,8 @@
 //	parse     Go's own syntax, size and nesting within bounds
 //	contract  package harness, func Run(*kit.Session) error, only the imports of Imports,
 //	          no goroutines, channels or unsafe code
-//	type      Go's own types, at language version 1.22
-//	lower     package lower rewrites what is local and mechanical; what comes out must hold
-//	          at version 1.20: what is newer, the interpreter doesn't know
+//	type      Go's own types, at the language version of this binary's Go
+//	lower     package lower rewrites what is local and mechanical
 //	rules     what the interpreter (yaegi v0.16.1) would run differently from Go, mostly
 //	          without an error: see Rules, one file per family, each rule with a wrong and
 //	          a rewritten program in the test

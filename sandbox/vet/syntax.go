@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 var syntaxRules = []Rule{
@@ -11,15 +13,30 @@ var syntaxRules = []Rule{
 	{Name: "METHOD-EXPR", Why: "it panics", Hint: "write a closure that calls the method", find: methodExpression},
 	{Name: "LABEL", Why: "it does not compile", Hint: "give the label another name", find: label},
 	{Name: "GENERIC", Why: "it does not compile or takes a wrong branch", Hint: "write it for the types you need", find: generic},
-	{Name: "UNSUPPORTED", Why: "it does not compile", Hint: "write it in another way", find: unsupported},
+	{Name: "LOGIC", Why: "the condition panics", Hint: "put the literal in a variable first", find: logic},
+	{Name: "IFACE-CALL", Why: "it panics", Hint: "put the interface in a variable first", find: interfaceCall},
+	{Name: "FUNC-TYPE", Why: "it does not compile", Hint: "hand over what it needs in a struct, or dispatch by name", find: recursiveFunction},
+	{Name: "NEWER", Why: "the interpreter knows Go 1.20", Hint: "write it out", find: newer},
 }
 
 func parenthesis(p *program) {
 	each(p, func(e *ast.ParenExpr) {
-		_, name := e.X.(*ast.Ident)
-		b, ok := under(p.typeOf(e.X)).(*types.Basic)
-		if name && ok && b.Info()&types.IsBoolean != 0 {
+		if lower.Idle(e) && !p.info.Types[e].IsType() {
 			p.refuse(e, "parentheses around a name")
+		}
+	})
+}
+
+func logic(p *program) {
+	each(p, func(b *ast.BinaryExpr) {
+		if b.Op != token.LAND && b.Op != token.LOR {
+			return
+		}
+		switch n := lower.Start(b.X).(type) {
+		case *ast.KeyValueExpr:
+			p.refuse(n, "condition that begins with a keyed literal")
+		case *ast.StructType, *ast.InterfaceType:
+			p.refuse(n, "condition that begins with a type literal")
 		}
 	})
 }
@@ -70,36 +87,26 @@ func generic(p *program) {
 	})
 }
 
-func unsupported(p *program) {
+func interfaceCall(p *program) {
 	each(p, func(s *ast.SelectorExpr) { // I(x).M()
 		if c, ok := unparen(s.X).(*ast.CallExpr); ok && p.info.Types[c.Fun].IsType() && isInterface(p.typeOf(c)) {
 			p.refuse(s, "method of a conversion to an interface")
 		}
 	})
+}
+
+func recursiveFunction(p *program) {
 	each(p, func(t *ast.TypeSpec) { // type F func(F)
-		if f, ok := t.Type.(*ast.FuncType); ok {
-			ast.Inspect(f, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok && p.info.Uses[id] == p.info.Defs[t.Name] {
-					p.refuse(t, "function type that mentions itself")
-					return false
-				}
-				return true
-			})
+		f, ok := t.Type.(*ast.FuncType)
+		if !ok {
+			return
 		}
-	})
-	each(p, func(r *ast.RangeStmt) {
-		switch t := under(p.typeOf(r.X)).(type) {
-		case *types.Signature:
-			p.refuse(r, "range over a function")
-		case *types.Basic:
-			if t.Info()&types.IsInteger != 0 {
-				p.refuse(r, "range over an integer")
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && p.info.Uses[id] == p.info.Defs[t.Name] {
+				p.refuse(t, "function type that mentions itself")
+				return false
 			}
-		}
-	})
-	each(p, func(u *ast.UnaryExpr) {
-		if u.Op == token.ARROW {
-			p.refuse(u, "channel operation")
-		}
+			return true
+		})
 	})
 }

@@ -17,10 +17,10 @@ import (
 )
 
 // Language versions: of what may be written, and of what the interpreter can do, which has
-// no range over integers and functions, and no min, max, clear.
+// no range over integers and functions, no min, max, clear, and no new of a value.
 const (
-	written         = "go1.22"
-	languageVersion = "go1.20"
+	written = "go1.26"
+	known   = "go1.20"
 )
 
 // packages are the types of what may be imported, read once per process.
@@ -56,24 +56,16 @@ func (i imported) Import(path string) (*types.Package, error) {
 }
 
 // check runs Go's type checker and then the part of the contract that needs types.
-func check(p *program, version string) error {
-	from, err := packages()
-	if err != nil {
-		return engine.Fail(engine.AtSandbox, "vet", err)
-	}
+func check(p *program) error {
 	p.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
 		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-	config := types.Config{Importer: from, GoVersion: version, Error: func(err error) {
-		var e types.Error
-		if errors.As(err, &e) && !e.Soft || errors.As(err, &e) && !strings.HasPrefix(e.Msg, "\t") {
-			at := p.position(e.Pos)
-			p.found = append(p.found, finding{e.Pos, &engine.LoadError{Line: at.Line, Column: at.Column, Rule: "type",
-				Reason: e.Msg, Hint: newer(e.Msg)}})
-		}
-	}}
-	p.pkg, _ = config.Check("harness", p.fset, []*ast.File{p.file}, p.info) // its error is the first of those above
-	if len(p.found) > 0 {
-		return nil
+	var err error
+	p.pkg, err = checked(p, written, p.info, func(e types.Error) {
+		at := p.position(e.Pos)
+		p.found = append(p.found, finding{e.Pos, &engine.LoadError{Line: at.Line, Column: at.Column, Rule: "type", Reason: e.Msg}})
+	})
+	if err != nil || len(p.found) > 0 {
+		return err
 	}
 	run, _ := p.pkg.Scope().Lookup("Run").(*types.Func)
 	if run == nil || types.TypeString(run.Type(), nil) != "func(s *"+kitPath+".Session) error" && !isRun(run.Type().(*types.Signature)) {
@@ -89,13 +81,33 @@ func isRun(s *types.Signature) bool {
 		types.TypeString(s.Results().At(0).Type(), nil) == "error"
 }
 
-// newer says what to write for what Go 1.20 did not have.
-func newer(message string) string {
-	switch {
-	case !strings.Contains(message, "requires go1."):
-		return ""
-	case strings.Contains(message, "range over"):
-		return "write for i := 0; i < n; i++"
+// checked runs the type checker; its errors go to report, but for those that only go on
+// about the one before. It fails where there are no types to check against.
+func checked(p *program, version string, info *types.Info, report func(e types.Error)) (*types.Package, error) {
+	from, err := packages()
+	if err != nil {
+		return nil, engine.Fail(engine.AtSandbox, "vet", err)
 	}
-	return "write it out: the language is Go 1.20"
+	config := types.Config{Importer: from, GoVersion: version, Error: func(err error) {
+		var e types.Error
+		if errors.As(err, &e) && (!e.Soft || !strings.HasPrefix(e.Msg, "\t")) {
+			report(e)
+		}
+	}}
+	pkg, _ := config.Check("harness", p.fset, []*ast.File{p.file}, info) // its error is the first of those above
+	return pkg, nil
+}
+
+// newer refuses what lowering left of the language after Go 1.20.
+func newer(p *program) {
+	_, err := checked(p, known, nil, func(e types.Error) {
+		hint := p.rule.Hint
+		if strings.Contains(e.Msg, "range over") {
+			hint = "write for i := 0; i < n; i++"
+		}
+		p.refuseAs(at(e.Pos), p.rule.Name, e.Msg+": "+p.rule.Why, hint)
+	})
+	if err != nil {
+		p.refuseAs(p.file, p.rule.Name, err.Error(), "") // can't be: they were there a moment ago
+	}
 }

@@ -94,10 +94,9 @@ func parse(fset *token.FileSet, source string) (*ast.File, error) {
 	return parser.ParseFile(fset, file, source, parser.SkipObjectResolution|parser.ParseComments)
 }
 
-// lower type-checks the source as it is written, and gives the lowered one, type-checked
-// for what the interpreter knows.
+// lower type-checks the source as it is written, and gives the lowered one, type-checked.
 func (p *program) lower() (*program, error) {
-	if err := check(p, written); err != nil || len(p.found) > 0 {
+	if err := check(p); err != nil || len(p.found) > 0 {
 		return p, err
 	}
 	q := p
@@ -107,13 +106,13 @@ func (p *program) lower() (*program, error) {
 		if next.file, err = parse(next.fset, text.Source); err != nil || depth(next.file) > maxNodes {
 			return lower.Checked{}, false
 		}
-		if err := check(next, written); err != nil || len(next.found) > 0 {
+		if err := check(next); err != nil || len(next.found) > 0 {
 			return lower.Checked{}, false
 		}
 		q = next
 		return q.checked(), true
 	})
-	return q, check(q, languageVersion)
+	return q, nil
 }
 
 func (p *program) checked() lower.Checked {

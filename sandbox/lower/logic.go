@@ -1,0 +1,159 @@
+package lower
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// logic makes && and || begin with a step: the interpreter puts its branch in the place of
+// the first node of the left operand that computes nothing, which is right for the name of
+// a condition and wrong for a keyed element:
+//
+//	f(T{b: 1}) > x && y  =>  f(T{0, 1}) > x && y
+func logic(s *source) {
+	each(s, func(b *ast.BinaryExpr) {
+		if b.Op != token.LAND && b.Op != token.LOR {
+			return
+		}
+		pair, ok := Start(b.X).(*ast.KeyValueExpr)
+		if !ok {
+			return
+		}
+		l, ok := s.parent[pair].(*ast.CompositeLit)
+		if !ok {
+			return
+		}
+		if s.positional(l) {
+			return
+		}
+		e := ast.Expr(l)
+		if u, address := s.parent[l].(*ast.UnaryExpr); address && u.Op == token.AND {
+			e = u
+		}
+		if stmt := s.statement(e); stmt != nil && s.onlyAround(e, stmt) {
+			s.before(e, stmt)
+		}
+	})
+}
+
+// positional writes a keyed literal of a structure without keys.
+func (s *source) positional(l *ast.CompositeLit) bool {
+	t, ok := s.under(l).(*types.Struct)
+	if !ok || strings.Contains(s.text(l), "\n") {
+		return false
+	}
+	given, last, computed := map[string]string{}, -1, 0
+	for _, e := range l.Elts {
+		pair, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		key, ok := pair.Key.(*ast.Ident)
+		if !ok || implied(pair.Value) {
+			return false
+		}
+		given[key.Name] = s.text(pair.Value)
+		for i := range t.NumFields() {
+			if t.Field(i).Name() != key.Name || s.constant(pair.Value) {
+				continue
+			}
+			if computed++; computed > 1 && i < last {
+				return false // the order of evaluation would change
+			}
+			last = i
+		}
+	}
+	var values []string
+	for i := range t.NumFields() {
+		text, ok := given[t.Field(i).Name()]
+		if !ok {
+			if text = zeroText(t.Field(i).Type()); text == "" || isInterface(t.Field(i).Type()) {
+				return false
+			}
+		}
+		values = append(values, text)
+	}
+	s.add(s.replace(l.Lbrace+1, l.Rbrace, "%s", strings.Join(values, ", ")))
+	return true
+}
+
+// implied says whether an element leaves out its type.
+func implied(e ast.Expr) bool {
+	l, ok := e.(*ast.CompositeLit)
+	return ok && l.Type == nil
+}
+
+// Start is the node that the interpreter takes for the first step of an expression, where
+// that is one that computes nothing: a keyed element, parentheses around a name, a
+// structure type. Else it is nil.
+func Start(e ast.Expr) ast.Node {
+	n, _ := start(e)
+	return n
+}
+
+// start also says whether an expression has any step.
+func start(n ast.Node) (idle ast.Node, some bool) {
+	first := func(list ...ast.Expr) (ast.Node, bool) {
+		for _, e := range list {
+			if e == nil {
+				continue
+			}
+			if idle, some := start(e); some {
+				return idle, true
+			}
+		}
+		return nil, true // the node itself, which computes
+	}
+	switch e := n.(type) {
+	case *ast.Ident, *ast.BasicLit, *ast.ArrayType, *ast.MapType:
+		return nil, false
+	case *ast.ParenExpr:
+		if idle, some := start(e.X); some {
+			return idle, true
+		}
+		return e, true
+	case *ast.KeyValueExpr:
+		for _, part := range []ast.Expr{e.Key, e.Value} {
+			if idle, some := start(part); some {
+				return idle, true
+			}
+		}
+		return e, true
+	case *ast.StructType, *ast.InterfaceType:
+		return e, true
+	case *ast.BinaryExpr:
+		if e.Op == token.LAND || e.Op == token.LOR {
+			idle, _ := start(e.X)
+			return idle, true
+		}
+		return first(e.X, e.Y)
+	case *ast.UnaryExpr:
+		return first(e.X)
+	case *ast.StarExpr:
+		return first(e.X)
+	case *ast.SelectorExpr:
+		return first(e.X)
+	case *ast.IndexExpr:
+		return first(e.X, e.Index)
+	case *ast.SliceExpr:
+		return first(e.X, e.Low, e.High, e.Max)
+	case *ast.TypeAssertExpr:
+		return first(e.X)
+	case *ast.CallExpr:
+		return first(append([]ast.Expr{e.Fun}, e.Args...)...)
+	case *ast.CompositeLit:
+		return first(append([]ast.Expr{e.Type}, e.Elts...)...)
+	}
+	return nil, true
+}
+
+// Idle says whether parentheses stand around a name or a literal only.
+func Idle(e *ast.ParenExpr) bool {
+	switch e.X.(type) {
+	case *ast.Ident, *ast.BasicLit:
+		return true
+	}
+	return false
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -36,6 +38,21 @@ func (w writer) Propose(context.Context, engine.Brief) ([]engine.Harness, error)
 		hs = append(hs, engine.Harness{Source: source})
 	}
 	return hs, nil
+}
+
+// looker notes what is in the folder that a program would work in.
+type looker struct {
+	enginetest.Proposer
+	found []string
+}
+
+func (l *looker) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, error) {
+	there, err := os.ReadDir(b.Folder)
+	if err != nil {
+		return nil, err
+	}
+	l.found = append(l.found, fmt.Sprintf("%s: %v", b.Folder, there))
+	return l.Proposer.Propose(ctx, b)
 }
 
 // Stages spend what whale spends, each kind at once: 2 cycles of 3 steps are 6 steps, and
@@ -249,11 +266,19 @@ func TestRun_goesOn(t *testing.T) {
 func TestRun_hillClimber(t *testing.T) {
 	config := enginetest.Config()
 	config.Search, config.Iterations, config.Cycles = "hill-climber", 4, 2
-	var proposer *enginetest.Proposer
-	s, records, _ := mustPlay(t, config, func(p *engine.Parts) { proposer = p.Proposer.(*enginetest.Proposer) })
+	proposer := &looker{}
+	s, records, store := mustPlay(t, config, func(p *engine.Parts) { p.Proposer = proposer })
 	for _, b := range proposer.Briefs {
-		if len(b.Entries) != 1 || b.Entries[0].Harness.ID != b.Incumbent || b.Rejected != nil || b.Folder != "" || len(b.Failures) == 0 {
+		if len(b.Entries) != 1 || b.Entries[0].Harness.ID != b.Incumbent || b.Rejected != nil || len(b.Failures) == 0 {
 			t.Errorf("%+v", b)
+		}
+	}
+	if len(proposer.found) != len(proposer.Briefs) {
+		t.Error(proposer.found)
+	}
+	for _, found := range proposer.found {
+		if found != filepath.Join(store.Dir, "climb")+": []" {
+			t.Errorf("a program would find %s", found)
 		}
 	}
 	if s.HarnessID == records[0].Harness || len(proposer.Briefs) != 3 {

@@ -35,6 +35,9 @@ type Config struct {
 	Epochs     float64 `json:"epochs,omitempty"`
 	Iterations int     `json:"iterations"` // I: iterations in a harness phase; the first only evaluates the incoming harness
 	Candidates int     `json:"candidates"` // M: harnesses proposed in each further iteration
+	// Repairs is R: how many times candidates that were refused go back to the proposer in
+	// the same iteration, with the reason.
+	Repairs int `json:"repairs"`
 	// Rollouts is the budget of training and search together, the same for every
 	// condition; 0 = what Cycles of whale take. Test rollouts come on top.
 	Rollouts int `json:"rollouts"`
@@ -74,6 +77,29 @@ type Config struct {
 	TokensInFlight int `json:"tokens_in_flight"` // assistant tokens that these may still write; 0 = no limit
 	Retries        int `json:"retries"`          // further attempts at a rollout that the host lost
 	SaveEvery      int `json:"save_every"`       // steps between saved weights; what a kill costs at most
+
+	// Proposing is how a proposer other than builtin is reached and what it may spend. It
+	// may change when a run goes on.
+	Proposing Proposing `json:"proposing"`
+}
+
+// Proposing says how a proposer works that is a program or a model behind a service. The
+// engine keeps it with the run and does not read it. Keys are not in it: they stay in the
+// environment.
+type Proposing struct {
+	Command string  `json:"command,omitempty"` // of the proposer command: program and arguments
+	Model   string  `json:"model,omitempty"`   // name of the model; empty = the proposer's own choice
+	URL     string  `json:"url,omitempty"`     // base URL of a compatible service; empty = the official one
+	Key     string  `json:"key,omitempty"`     // name of the environment variable with the key; empty = the usual one
+	Minutes float64 `json:"minutes,omitempty"` // wall time of one call; 0 = 20
+	Turns   int     `json:"turns,omitempty"`   // replies of the model in one call; 0 = 60
+	// Tokens (input, cached and output together) and Dollars are budgets of the whole run;
+	// 0 = no limit.
+	Tokens  int     `json:"tokens,omitempty"`
+	Dollars float64 `json:"dollars,omitempty"`
+	// Price is input,output[,cache read[,cache write]] in dollars per million tokens; empty
+	// = of the table of known models, and where that has none no money is counted.
+	Price string `json:"price,omitempty"`
 }
 
 // Adaptive says when a phase has stopped to help (WHALE, adaptive schedule).
@@ -107,7 +133,7 @@ func Defaults() Config {
 		Model: "nano", Device: "cpu", Proposer: "builtin", Condition: "whale", Seed: 1,
 		// 3 proposing iterations a phase: with 2, half of the searches found only one of
 		// the two levers that two-hop questions need together (spec/nano.md 9.6).
-		Cycles: 4, Steps: 6, Iterations: 4, Candidates: 3,
+		Cycles: 4, Steps: 6, Iterations: 4, Candidates: 3, Repairs: 2,
 		// Half of Steps, the stretch in which a phase's gain still shows on the nano model.
 		Adaptive: Adaptive{WindowSteps: 3, Window: .2, Least: 5, Patience: 2, Most: 15},
 		Prompts:  32, Samples: 8, Batch: 64,
@@ -130,7 +156,8 @@ func (c Config) Validate(d *Domain) error {
 		{"test_samples", c.TestSamples, 1}, {"in_flight", c.InFlight, 1}, {"save_every", c.SaveEvery, 1},
 		{"tokens of the domain's budget", d.Budget.Tokens, 1}, {"turns of the domain's budget", d.Budget.Turns, 1},
 		{"select_tasks", c.SelectTasks, 0}, {"test_tasks", c.TestTasks, 0}, {"curve_samples", c.CurveSamples, 0},
-		{"rollouts", c.Rollouts, 0}, {"retries", c.Retries, 0},
+		{"rollouts", c.Rollouts, 0}, {"retries", c.Retries, 0}, {"repairs", c.Repairs, 0},
+		{"proposing.tokens", c.Proposing.Tokens, 0}, {"proposing.turns", c.Proposing.Turns, 0},
 		{"adaptive.window_steps", c.Adaptive.WindowSteps, 0}, {"adaptive.least", c.Adaptive.Least, 1},
 		{"adaptive.patience", c.Adaptive.Patience, 1}, {"adaptive.most", c.Adaptive.Most, c.Adaptive.Least},
 		{"tokens_in_flight", c.TokensInFlight, 0},
@@ -157,6 +184,8 @@ func (c Config) Validate(d *Domain) error {
 		return fmt.Errorf("%w: the domain has no select tasks", ErrConfig)
 	case !(c.Epochs >= 0) || math.IsInf(c.Epochs, 0):
 		return fmt.Errorf("%w: epochs is %v, above 0, or 0 for steps", ErrConfig, c.Epochs)
+	case !(c.Proposing.Dollars >= 0) || !(c.Proposing.Minutes >= 0):
+		return fmt.Errorf("%w: proposing.dollars is %v and proposing.minutes %v, at least 0", ErrConfig, c.Proposing.Dollars, c.Proposing.Minutes)
 	case !(c.StopAt >= 0 && c.StopAt <= 1):
 		return fmt.Errorf("%w: stop_at is %v, from 0 (never) to 1", ErrConfig, c.StopAt)
 	case plan.Pace == PaceAdaptive && c.Adaptive.WindowSteps == 0 && !(c.Adaptive.Window > 0):
@@ -197,9 +226,9 @@ func (c Config) Same(o Config) error {
 	return nil
 }
 
-// WithBudget is the config with another one's budget.
+// WithBudget is the config with another one's budget, the proposer's too.
 func (c Config) WithBudget(o Config) Config {
-	c.Cycles, c.Rollouts, c.StopAt = o.Cycles, o.Rollouts, o.StopAt
+	c.Cycles, c.Rollouts, c.StopAt, c.Proposing = o.Cycles, o.Rollouts, o.StopAt, o.Proposing
 	return c
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // iterate is one iteration of a search: at first the incumbent is evaluated, then

@@ -37,6 +37,7 @@ type Site struct {
 	read    []*Trajectory
 
 	loading float64 // seconds since the last commit
+	taboo   *taboo  // what no candidate may hold; nil until the first comes
 }
 
 func newSite(c Config, p Parts) *Site {

@@ -75,9 +75,12 @@ type Search struct {
 	Compared   []Comparison `json:"compared"`   // with the incumbent, one per candidate; none at the first iteration
 	Rejected   []Rejection  `json:"rejected"`   // proposed, but could not be run
 	Detectable float64      `json:"detectable"` // smallest gain that this size of comparison would find
-	// Failed is the proposer's error when it made no candidates for one: the iteration is
-	// spent all the same.
+	// Failed is the proposer's latest error: the iteration is spent all the same, with the
+	// candidates that it had made before, if any. Spent says that its budget was the cause.
 	Failed string `json:"failed,omitempty"`
+	Spent  bool   `json:"spent,omitempty"`
+	// Repairs is how many times refused candidates went back to the proposer.
+	Repairs int `json:"repairs,omitempty"`
 }
 
 // Measure reports one point of the curve, after the run.
@@ -214,7 +217,8 @@ func (s *State) applySearch(r Record) {
 		s.Since = 0
 	}
 	switch {
-	case r.Search.Failed != "":
+	case r.Search.Spent:
+	case r.Search.Failed != "" && len(r.Search.Evaluated)+len(r.Search.Rejected) == 0:
 		s.Failing++
 	case r.Index > 1:
 		s.Failing = 0

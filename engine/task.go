@@ -37,6 +37,8 @@ type Domain struct {
 	// Seed is the harness h0 of this domain and Skill the advice for its proposers.
 	Seed  string
 	Skill string
+	// Names are those of the data sets that the tasks come from. No candidate may hold one.
+	Names []string
 }
 
 // Tasks returns the tasks of a split.

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,5 +110,57 @@ func TestBegin_budget(t *testing.T) {
 	}
 	if _, err := session(t.Context(), dir, unsynced(), smallConfig(), enginetest.Parts); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), "cycles was 3, now 2") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A run folder of a version that did not know a setting goes on with its default.
+func TestBegin_olderSettings(t *testing.T) {
+	dir := t.TempDir()
+	config := enginetest.Config()
+	config.Adaptive, config.Repairs = engine.Defaults().Adaptive, engine.Defaults().Repairs
+	config.Cycles = 1
+	run := func(c engine.Config) error {
+		a, err := Open(dir)
+		if err != nil {
+			return err
+		}
+		_, err = engine.Run(t.Context(), c, enginetest.Parts(a))
+		return errors.Join(err, a.Close())
+	}
+	if err := run(config); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "run.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	dropped, inside := 0, false
+	for _, line := range strings.Split(string(text), "\n") {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		switch name := strings.TrimSpace(line); {
+		case strings.HasPrefix(name, "adaptive:"), strings.HasPrefix(name, "proposing:"), strings.HasPrefix(name, "repairs:"):
+			inside, dropped = true, dropped+1
+			continue
+		case inside && indent > 2:
+			continue
+		}
+		inside = false
+		kept = append(kept, line)
+	}
+	if dropped != 3 {
+		t.Fatalf("dropped %d settings of\n%s", dropped, text)
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(kept, "\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	config.Cycles = 2
+	if err := run(config); err != nil {
+		t.Error(err)
+	}
+	config.Repairs++
+	if err := run(config); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), "repairs was 2, now 3") {
+		t.Error(err)
 	}
 }

@@ -90,7 +90,9 @@ func parseManifest(text []byte) (_ *engine.Manifest, err error) {
 	case *head.Format != Format:
 		return nil, fmt.Errorf("%w: %d, this program has %d", ErrFormat, *head.Format, Format)
 	}
-	var body runFile
+	// A setting that this run's version did not have is what it is by default.
+	body := runFile{Manifest: engine.Manifest{Config: engine.Defaults()}}
+	body.Config.Proposer = "" // left out where it is empty
 	if err := yaml.UnmarshalWithOptions(text, &body, yaml.Strict()); err != nil {
 		return nil, fmt.Errorf("%w: run.yaml: %s", ErrNoRun, firstLine(err))
 	}

@@ -11,6 +11,7 @@ func Config() engine.Config {
 	c.Domain, c.Cycles, c.Steps, c.Iterations = "squares", 2, 3, 3
 	c.Prompts, c.Samples, c.Batch = 4, 4, 8
 	c.SelectTasks, c.TestSamples, c.CurveSamples, c.InFlight = 16, 4, 2, 8
+	c.Repairs = 0 // each iteration asks once
 	return c
 }
 

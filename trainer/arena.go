@@ -20,6 +20,18 @@ func (a *arena) want(view *cuda.Floats, n int) {
 	a.size += (n + align - 1) / align * align
 }
 
+// overlay asks for n sets of buffers that are never in use at the same time: what list
+// wants for one of them lies over what it wants for the others.
+func (a *arena) overlay(n int, list func(i int)) {
+	base, end := a.size, a.size
+	for i := range n {
+		a.size = base
+		list(i)
+		end = max(end, a.size)
+	}
+	a.size = end
+}
+
 // reserve allocates what was asked for, zeroed, and sets the views.
 func (a *arena) reserve(dev *cuda.Device) (cuda.Floats, error) {
 	all, err := dev.Floats(a.size)

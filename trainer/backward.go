@@ -2,74 +2,95 @@ package trainer
 
 import "github.com/seed-7c27e6b8/whale/cuda"
 
-// backward carries t.dPicked, the gradient of t.x, through all layers and adds every
-// weight's gradient to grads, which has the layout of the weights and is zeroed by whoever
-// starts an optimizer batch. It overwrites gateUp of the tape.
-func (m *Model) backward(t *tape, n shape, grads cuda.Floats) error {
+// sums are where a backward adds. All are zeroed by whoever starts an optimizer batch.
+type sums struct {
+	// base has the layout of the model's weights, low that of its adapters: the one is there
+	// in full fine-tuning, the other with adapters. Neither: no backward.
+	base, low cuda.Floats
+	unused    cuda.Floats // for norm weights that are not trained; may hold anything
+}
+
+// none says that there is nothing to add to, so forward is enough.
+func (g sums) none() bool { return g.base.IsNil() && g.low.IsNil() }
+
+// norm is where the gradient of a norm's weight goes.
+func (g sums) norm(w span) cuda.Floats {
+	if g.base.IsNil() {
+		return g.unused.Slice(0, w.n)
+	}
+	return w.in(g.base)
+}
+
+// backward carries t.dPicked, the gradient of t.x, through all layers and adds every trained
+// weight's gradient to g. It overwrites gateUp of the tape.
+func (m *Model) backward(t *tape, n shape, g sums) error {
 	c, last := m.Config, len(t.layers)-1
 	err := first(
-		m.mlpBackward(t, last, n.P, t.dPicked, t.dPickedOut, grads),
-		m.scatter(t, n, t.dPickedOut, t.dOut, c.Heads*c.HeadDim),
+		m.mlpBackward(t, last, n.P, t.dPicked, t.dPickedOut, g),
+		m.scatter(t, n, t.dPickedOut, t.dOut, m.layout.layers[last].width),
 		m.scatter(t, n, t.dPicked, t.dx, c.Hidden),
-		m.mixerBackward(t, last, n, grads),
+		m.mixerBackward(t, last, n, g),
 	)
 	for i := last - 1; i >= 0; i-- {
+		if t.recompute { // from x, the same operators in the same order: the same bits
+			err = first(err, m.layerForward(t, i, n))
+		}
 		err = first(err,
-			m.mlpBackward(t, i, n.T, t.dx, t.dOut, grads),
-			m.mixerBackward(t, i, n, grads),
+			m.mlpBackward(t, i, n.T, t.dx, t.dOut, g),
+			m.mixerBackward(t, i, n, g),
 		)
 	}
+	if g.base.IsNil() {
+		return err
+	}
 	return first(err,
-		m.dev.EmbedBackward(cuda.EmbedGrad{T: n.T, D: c.Hidden, V: c.Vocab, IDs: t.ids, DY: t.dx, DTable: m.layout.embed.in(grads)}))
+		m.dev.EmbedBackward(cuda.EmbedGrad{T: n.T, D: c.Hidden, V: c.Vocab, IDs: t.ids, DY: t.dx, DTable: m.layout.embed.in(g.base)}))
 }
 
-// mlpBackward is the backward of Model.mlp on R rows: dx, the gradient of the residual
-// after layer i, becomes that of x, and dOut that of the attention's output.
-func (m *Model) mlpBackward(t *tape, i, R int, dx, dOut, grads cuda.Floats) error {
+// back is the backward of one product y = x Wᵀ: dy [T, N], x [T, M]; dx [T, M] is overwritten.
+type back struct {
+	T, N, M, LdDY, LdX int
+	DY, X, DX          cuda.Floats
+}
+
+// timesBackward is the backward of Model.times in the precision of the model.
+func (m *Model) timesBackward(w span, b back, t *tape, g sums) error {
+	var err error
+	if !g.base.IsNil() {
+		err = m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: b.T, N: b.N, M: b.M, LdDY: b.LdDY, LdX: b.LdX,
+			DY: b.DY, X: b.X, DW: w.in(g.base)})
+	}
+	err = first(err, m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: b.T, N: b.N, M: b.M, LdDY: b.LdDY, LdDX: b.M,
+		DY: b.DY, W: w.in(m.params), DX: b.DX}))
+	if m.adapters != nil {
+		err = first(err, m.adapters.backward(m, w, b, t, g.low))
+	}
+	return err
+}
+
+// mlpBackward is the backward of Model.mlp and Model.down on R rows: dx, the gradient of the
+// residual after layer i, becomes that of x, and dOut that of the mixer's output.
+func (m *Model) mlpBackward(t *tape, i, R int, dx, dOut cuda.Floats, g sums) error {
 	c, w, l := m.Config, m.layout.layers[i], &t.layers[i]
-	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
+	D, I, Q := c.Hidden, c.Intermediate, w.width
 	return first(
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: D, M: I, LdDY: D, LdX: I, DY: dx, X: l.act, DW: w.down.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: D, M: I, LdDY: D, LdDX: I, DY: dx, W: w.down.in(m.params), DX: t.dAct}),
+		m.timesBackward(w.down, back{T: R, N: D, M: I, LdDY: D, LdX: I, DY: dx, X: l.act, DX: t.dAct}, t, g),
 		m.dev.SwiGLUBackward(cuda.SwiGLUGrad{T: R, I: I, GU: l.gateUp, DY: t.dAct, DGU: l.gateUp}),
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: 2 * I, M: D, LdDY: 2 * I, LdX: D, DY: l.gateUp, X: l.norm2, DW: w.gateUp.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: 2 * I, M: D, LdDY: 2 * I, LdDX: D, DY: l.gateUp, W: w.gateUp.in(m.params), DX: t.dNorm}),
+		m.timesBackward(w.gateUp, back{T: R, N: 2 * I, M: D, LdDY: 2 * I, LdX: D, DY: l.gateUp, X: l.norm2, DX: t.dNorm}, t, g),
 		m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: R, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, Accumulate: true, DY: t.dNorm,
-			X: l.mid, W: w.norm2.in(m.params), RStd: l.rstd2, DX: dx, DW: w.norm2.in(grads)}),
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: R, N: D, M: Q, LdDY: D, LdX: Q, DY: dx, X: l.outRows, DW: w.out.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: R, N: D, M: Q, LdDY: D, LdDX: Q, DY: dx, W: w.out.in(m.params), DX: dOut}),
+			X: l.mid, W: w.norm2.in(m.params), RStd: l.rstd2, DX: dx, DW: g.norm(w.norm2)}),
+		m.timesBackward(w.out, back{T: R, N: D, M: Q, LdDY: D, LdX: Q, DY: dx, X: l.outRows, DX: dOut}, t, g),
 	)
 }
 
-// mixerBackward is the backward of Model.mixer: it adds to t.dx, the gradient of x, what
-// comes through t.dOut.
-func (m *Model) mixerBackward(t *tape, i int, n shape, grads cuda.Floats) error {
-	c, w, l, T := m.Config, m.layout.layers[i], &t.layers[i], n.T
-	D, d, H, K := c.Hidden, c.HeadDim, c.Heads, c.KVHeads
-	Q, W := H*d, (H+2*K)*d
-	from := func(x cuda.Floats, column int) cuda.Floats { return x.Slice(column, x.Len()) }
-	value := from(l.qkv, (H+K)*d)
-	if c.QKNorm {
-		value = from(l.raw, (H+K)*d)
-	}
-	err := first(
-		m.dev.AttentionBackward(cuda.AttentionGrad{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Start: t.start,
-			Query: l.qkv, Key: from(l.qkv, Q), Value: value, Out: l.out, LSE: l.lse, DOut: t.dOut,
-			DQuery: t.dQKV, DKey: from(t.dQKV, Q), DValue: from(t.dQKV, (H+K)*d)}),
-		m.rope(t.pos, t.dQKV, T, true),
-	)
-	if c.QKNorm {
-		err = first(err,
-			m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: T * H, N: d, Heads: H, LdX: W, LdDY: W, LdDX: W, DY: t.dQKV,
-				X: l.raw, W: w.qNorm.in(m.params), RStd: l.rstdQ, DX: t.dQKV, DW: w.qNorm.in(grads)}),
-			m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: T * K, N: d, Heads: K, LdX: W, LdDY: W, LdDX: W, DY: from(t.dQKV, Q),
-				X: from(l.raw, Q), W: w.kNorm.in(m.params), RStd: l.rstdK, DX: from(t.dQKV, Q), DW: w.kNorm.in(grads)}),
-		)
-	}
-	return first(err,
-		m.dev.MatMulBackwardW(cuda.MatMulGradW{Precision: m.precision, T: T, N: W, M: D, LdDY: W, LdX: D, DY: t.dQKV, X: l.norm1, DW: w.qkv.in(grads)}),
-		m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: T, N: W, M: D, LdDY: W, LdDX: D, DY: t.dQKV, W: w.qkv.in(m.params), DX: t.dNorm}),
-		m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: T, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, Accumulate: true, DY: t.dNorm,
-			X: l.x, W: w.norm1.in(m.params), RStd: l.rstd1, DX: t.dx, DW: w.norm1.in(grads)}),
+// mixerBackward is the backward of layer i's first norm and mixer: it adds to t.dx, the
+// gradient of x, what comes through t.dOut.
+func (m *Model) mixerBackward(t *tape, i int, n shape, g sums) error {
+	c, w, l := m.Config, m.layout.layers[i], &t.layers[i]
+	D := c.Hidden
+	return first(
+		l.mix.backward(m, t, l, n, g),
+		m.dev.RMSNormBackward(cuda.RMSNormGrad{Rows: n.T, N: D, Heads: 1, LdX: D, LdDY: D, LdDX: D, Accumulate: true, DY: t.dNorm,
+			X: l.x, W: w.norm1.in(m.params), RStd: l.rstd1, DX: t.dx, DW: g.norm(w.norm1)}),
 	)
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
 )
@@ -113,7 +112,7 @@ func TestLogitsAsReference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tr.micro(batches[0], 1, cuda.Floats{}); err != nil {
+			if _, err := tr.micro(pass{model: tr.model, micro: batches[0], scale: 1}); err != nil {
 				t.Fatal(err)
 			}
 			got := host(t, tr.tape.logits.Slice(0, len(r.IDs)*vocab))

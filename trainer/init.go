@@ -21,8 +21,12 @@ func (m *Model) mimetic(seed uint64) ([]float32, error) {
 	w := newDraw(m, seed)
 	wide := 0.6 / math.Sqrt(float64(D))
 	w.normal(m.layout.embed, 0.1)
-	for _, l := range m.layout.layers {
-		q, k, v := w.projections(m, l)
+	for i, l := range m.layout.layers {
+		full, ok := l.mixer.(attention)
+		if !ok {
+			return nil, fmt.Errorf("mimetic init: layer %d is %s: %w", i, c.Layers[i], checkpoint.ErrUnsupported)
+		}
+		q, k, v := w.projections(m, full)
 		w.fillNormal(q, wide)
 		w.fillNormal(k, wide)
 		for j := range K {
@@ -94,13 +98,14 @@ func (w *draw) constant(s span, value float32) {
 }
 
 func (w *draw) norms(l layer, value float32) {
-	for _, s := range []span{l.norm1, l.qNorm, l.kNorm, l.norm2} {
+	_, own := l.mixer.weights()
+	for _, s := range append(own, l.norm1, l.norm2) {
 		w.constant(s, value)
 	}
 }
 
-// projections cuts the fused projection of a layer into q, k and v.
-func (w *draw) projections(m *Model, l layer) (q, k, v []float32) {
+// projections cuts the fused projection of an attention into q, k and v.
+func (w *draw) projections(m *Model, l attention) (q, k, v []float32) {
 	c := m.Config
 	x := l.qkv.of(w.host)
 	nq, nk := c.Heads*c.HeadDim*c.Hidden, c.KVHeads*c.HeadDim*c.Hidden

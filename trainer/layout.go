@@ -11,15 +11,15 @@ type named struct {
 	span
 }
 
-// layer is the place of one layer's weights. Its mixer is full attention.
+// layer is the place of one layer's weights.
 type layer struct {
-	norm1        span // [D]
-	qkv          span // [(H+2K)d, D]: q_proj, k_proj, v_proj, adjacent so that they are one product
-	qNorm, kNorm span // [d], empty without QK norm
-	out          span // [D, Hd]
-	norm2        span // [D]
-	gateUp       span // [2I, D]: gate_proj, up_proj, adjacent
-	down         span // [D, I]
+	norm1  span  // [D]
+	mixer  mixer // what mixes tokens, with its weights
+	width  int   // of the mixer's output
+	out    span  // [D, width]
+	norm2  span  // [D]
+	gateUp span  // [2I, D]: gate_proj, up_proj, adjacent
+	down   span  // [D, I]
 }
 
 // layout says where each tensor lies in an arena. Weights, gradient and both moments are
@@ -55,10 +55,10 @@ func newLayout(c checkpoint.Config) layout {
 	}
 	for i := range c.Layers {
 		part := func(name string) span { return at[checkpoint.LayerName(i, name)] }
+		mix, width := newMixer(c, i, part)
 		l.layers = append(l.layers, layer{
 			norm1: part("input_layernorm"),
-			qkv:   join(part("self_attn.q_proj"), part("self_attn.v_proj")),
-			qNorm: part("self_attn.q_norm"), kNorm: part("self_attn.k_norm"),
+			mixer: mix, width: width,
 			out:    part("self_attn.o_proj"),
 			norm2:  part("post_attention_layernorm"),
 			gateUp: join(part("mlp.gate_proj"), part("mlp.up_proj")),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
@@ -14,12 +15,27 @@ type Learner struct{ t *Trainer }
 // Update makes one optimizer step at the configured rate on the mean over all sampled ids
 // of the batch (spec/rsft.md section 2).
 func (l *Learner) Update(ctx context.Context, batch []engine.Sequence) (engine.Update, error) {
-	rows := make([]Row, len(batch))
-	var reported []float32
+	l.t.mu.Lock()
+	defer l.t.mu.Unlock()
+	lesson, err := lessonOf(batch)
+	if err != nil {
+		return engine.Update{}, err
+	}
+	return l.update(ctx, lesson, nil)
+}
+
+// lesson is a batch as rows, and what the policy reported about their sampled ids.
+type lesson struct {
+	rows     []Row
+	reported []float32 // log-probability of every trained id, NaN where none was reported
+}
+
+func lessonOf(batch []engine.Sequence) (lesson, error) {
+	l := lesson{rows: make([]Row, len(batch))}
 	for i, s := range batch {
 		row, err := rowOf(s)
 		if err != nil {
-			return engine.Update{}, engine.Fail(engine.AtPolicy, fmt.Sprintf("sequence %d", i), err)
+			return l, engine.Fail(engine.AtPolicy, fmt.Sprintf("sequence %d", i), err)
 		}
 		sampled := 0
 		for _, span := range s.Sampled {
@@ -27,20 +43,23 @@ func (l *Learner) Update(ctx context.Context, batch []engine.Sequence) (engine.U
 		}
 		switch len(s.LogProbs) {
 		case sampled:
-			reported = append(reported, s.LogProbs...)
+			l.reported = append(l.reported, s.LogProbs...)
 		case 0: // nothing to compare with
 			for range sampled {
-				reported = append(reported, float32(math.NaN()))
+				l.reported = append(l.reported, float32(math.NaN()))
 			}
 		default:
-			return engine.Update{}, engine.Fail(engine.AtPolicy, fmt.Sprintf("sequence %d", i),
+			return l, engine.Fail(engine.AtPolicy, fmt.Sprintf("sequence %d", i),
 				fmt.Errorf("%d log-probs for %d sampled ids", len(s.LogProbs), sampled))
 		}
-		rows[i] = row
+		l.rows[i] = row
 	}
-	l.t.mu.Lock()
-	defer l.t.mu.Unlock()
-	step, nll, err := l.t.step(ctx, rows, l.t.adam.LR)
+	return l, nil
+}
+
+// update makes the step and its report. The caller holds the device.
+func (l *Learner) update(ctx context.Context, x lesson, by *surrogate) (engine.Update, error) {
+	step, nll, err := l.t.step(ctx, x.rows, l.t.adam.LR, by)
 	if err != nil {
 		return engine.Update{}, engine.Fail(engine.AtPolicy, "update", err)
 	}
@@ -48,24 +67,43 @@ func (l *Learner) Update(ctx context.Context, batch []engine.Sequence) (engine.U
 	if err != nil {
 		return engine.Update{}, engine.Fail(engine.AtPolicy, "update", err)
 	}
-	return engine.Update{Tokens: step.Tokens, Forward: step.Forward, NLL: step.NLL, GradNorm: step.GradNorm,
-		Skipped: step.Skipped, Drift: drift(nll, reported), Seconds: step.Seconds, Weights: id}, nil
+	u := engine.Update{Tokens: step.Tokens, Forward: step.Forward, NLL: step.NLL, GradNorm: step.GradNorm,
+		Skipped: step.Skipped, Seconds: step.Seconds, Weights: id}
+	u.Drift, u.DriftMax = drift(nll, x.reported)
+	u.Agree = agree(l.t.model.precision, u.Drift, u.DriftMax)
+	return u, nil
 }
 
-// drift is the mean |learner - policy| log-probability over the ids that the policy
-// reported one for; 0 when it reported none.
-func drift(nll, reported []float32) float64 {
-	sum, n := 0.0, 0
+// drift is the mean and the largest |learner - policy| log-probability over the ids that
+// the policy reported one for; 0 when it reported none.
+func drift(nll, reported []float32) (mean, most float64) {
+	n := 0
 	for i, x := range nll {
 		if r := float64(reported[i]); !math.IsNaN(r) {
-			sum += math.Abs(-float64(x) - r)
+			d := math.Abs(-float64(x) - r)
+			mean, most = mean+d, max(most, d)
 			n++
 		}
 	}
 	if n == 0 {
-		return 0
+		return 0, 0
 	}
-	return sum / float64(n)
+	return mean / float64(n), most
+}
+
+// Bounds on the drift of the same weights: of every id in float32, of the mean below it,
+// where one rounding of a factor may move a single id by more.
+const (
+	driftFloat32 = 1e-4
+	driftBelow   = 0.02
+)
+
+// agree compares a drift with the bound of its precision.
+func agree(p cuda.Precision, mean, most float64) bool {
+	if p == cuda.Float32 {
+		return most <= driftFloat32
+	}
+	return mean <= driftBelow
 }
 
 // Save writes the state to dir, see Trainer.Save.

@@ -26,9 +26,14 @@ type Model struct {
 	context  int         // positions that the tables hold
 
 	precision cuda.Precision // of the products
+	recompute bool           // training keeps a layer's input only and computes the rest again
 	packs     packs
+	adapters  *adapters // nil = full fine-tuning
 
-	version uint64           // grows with every change of a weight
+	version     uint64           // grows with every change of a weight or an adapter
+	baseVersion uint64           // grows with every change of a weight
+	base        engine.WeightsID // of baseVersion baseOf, without adapters
+	baseOf      uint64
 	id      engine.WeightsID // of version idOf
 	idOf    uint64
 }
@@ -42,7 +47,7 @@ func newModel(c checkpoint.Config, dev *cuda.Device, context int) (*Model, error
 	if context <= 0 || context > c.MaxPositions {
 		context = c.MaxPositions
 	}
-	m := &Model{Config: c, dev: dev, layout: newLayout(c), context: context, version: 1}
+	m := &Model{Config: c, dev: dev, layout: newLayout(c), context: context, version: 1, baseVersion: 1}
 	half := c.HeadDim / 2
 	var errs [3]error
 	m.params, errs[0] = dev.Floats(m.layout.size)
@@ -60,9 +65,26 @@ func newModel(c checkpoint.Config, dev *cuda.Device, context int) (*Model, error
 	return m, nil
 }
 
+// prepare takes over the options that say how a model is computed with and what of it is
+// trained.
+func (m *Model) prepare(o Options) error {
+	m.precision, m.recompute = o.Precision, o.Recompute
+	if o.LoRA.Rank == 0 {
+		return nil
+	}
+	var err error
+	if m.adapters, err = newAdapters(m, o.LoRA); err != nil {
+		return err
+	}
+	return m.adapters.start(m)
+}
+
 func (m *Model) free() {
 	m.params.Free()
 	m.packs.memory.Free()
+	if m.adapters != nil {
+		m.adapters.free()
+	}
 	m.cos.Free()
 	m.sin.Free()
 }
@@ -86,29 +108,40 @@ func ropeTables(theta float64, d, positions int) (cos, sin []float32) {
 func (s span) in(arena cuda.Floats) cuda.Floats { return arena.Slice(s.at, s.at+s.n) }
 
 // load fills the weights from a checkpoint, which must hold every tensor of the config.
-// Nothing changes unless all of it can be read. Values that are not finite are refused.
+// Nothing changes unless all of it can be read.
 func (m *Model) load(c *checkpoint.Checkpoint) error {
 	if err := c.Match(m.Config); err != nil {
 		return err
 	}
-	host := make([]float32, m.layout.size)
-	for _, t := range m.layout.tensors {
+	host, err := readTensors(c, m.layout.tensors, m.layout.size)
+	if err != nil {
+		return err
+	}
+	return m.upload(host)
+}
+
+// readTensors reads tensors into a host copy of their arena. Values that are not finite are
+// refused.
+func readTensors(c *checkpoint.Checkpoint, tensors []named, size int) ([]float32, error) {
+	host := make([]float32, size)
+	for _, t := range tensors {
 		values := host[t.at : t.at+t.n]
 		if err := c.Float32Into(t.Name, values); err != nil {
-			return err
+			return nil, err
 		}
 		for i, v := range values {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return fmt.Errorf("tensor %q: element %d is %v: %w", t.Name, i, v, checkpoint.ErrFormat)
+				return nil, fmt.Errorf("tensor %q: element %d is %v: %w", t.Name, i, v, checkpoint.ErrFormat)
 			}
 		}
 	}
-	return m.upload(host)
+	return host, nil
 }
 
 // upload replaces all weights; host has the model's layout.
 func (m *Model) upload(host []float32) error {
 	m.version++
+	m.baseVersion++
 	err := m.params.Upload(host)
 	if len(host) >= largeModel {
 		debug.FreeOSMemory() // the host copy, which the peak of a fine-tune would otherwise hold
@@ -119,49 +152,98 @@ func (m *Model) upload(host []float32) error {
 // largeModel is a model whose host copy is worth giving back at once, in floats.
 const largeModel = 1 << 24
 
-// download returns a copy of all weights in the model's layout.
-func (m *Model) download() ([]float32, error) {
-	host := make([]float32, m.layout.size)
-	return host, m.params.Download(host)
+// trained is what an optimizer changes, and which tensors lie in it.
+func (m *Model) trained() (cuda.Floats, []named) {
+	if m.adapters != nil {
+		return m.adapters.params, m.adapters.tensors
+	}
+	return m.params, m.layout.tensors
 }
 
 // WeightsID is "w" and 16 hex digits of the sha256 over name and float32 bytes of every
-// tensor in file order. It is cached until a weight changes.
+// tensor in file order. With adapters it is that of the base's id and of theirs. It is
+// cached until a weight changes.
 func (m *Model) WeightsID() (engine.WeightsID, error) {
 	if m.idOf == m.version {
 		return m.id, nil
 	}
-	host, err := m.download()
+	id, err := m.baseID()
+	if err == nil && m.adapters != nil {
+		id, err = identify(string(id), m.adapters.tensors, onDevice(m.adapters.params))
+	}
 	if err != nil {
 		return "", err
 	}
+	m.id, m.idOf = id, m.version
+	return id, nil
+}
+
+// baseID is the id of the weights without adapters.
+func (m *Model) baseID() (engine.WeightsID, error) {
+	if m.baseOf == m.baseVersion {
+		return m.base, nil
+	}
+	id, err := identify("", m.layout.tensors, onDevice(m.params))
+	if err == nil {
+		m.base, m.baseOf = id, m.baseVersion
+	}
+	return id, err
+}
+
+// onDevice reads pieces of an arena.
+func onDevice(arena cuda.Floats) func(at int, to []float32) error {
+	return func(at int, to []float32) error { return arena.Slice(at, at+len(to)).Download(to) }
+}
+
+// identify hashes tensors behind a beginning, a piece at a time: a copy of the whole on the
+// host would be the peak of a fine-tune.
+func identify(beginning string, tensors []named, read func(at int, to []float32) error) (engine.WeightsID, error) {
 	sum := sha256.New()
-	buffer := make([]byte, 0, 1<<16)
-	for _, t := range m.layout.tensors {
+	sum.Write([]byte(beginning))
+	piece := make([]float32, 1<<16)
+	buffer := make([]byte, 0, 4*len(piece))
+	for _, t := range tensors {
 		sum.Write([]byte(t.Name))
-		for values := host[t.at : t.at+t.n]; len(values) > 0; {
-			n := min(len(values), cap(buffer)/4)
+		for at := 0; at < t.n; at += len(piece) {
+			values := piece[:min(len(piece), t.n-at)]
+			if err := read(t.at+at, values); err != nil {
+				return "", err
+			}
 			buffer = buffer[:0]
-			for _, v := range values[:n] {
+			for _, v := range values {
 				buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
 			}
 			sum.Write(buffer)
-			values = values[n:]
 		}
 	}
-	m.id = engine.WeightsID("w" + hex.EncodeToString(sum.Sum(nil))[:16])
-	m.idOf = m.version
-	return m.id, nil
+	return engine.WeightsID("w" + hex.EncodeToString(sum.Sum(nil))[:16]), nil
 }
 
 // items lists an arena's tensors for writing, names prefixed, as dtype.
-func (m *Model) items(arena cuda.Floats, prefix string, dtype checkpoint.DType) []checkpoint.Item {
+func items(tensors []named, arena cuda.Floats, prefix string, dtype checkpoint.DType) []checkpoint.Item {
+	var list []checkpoint.Item
+	for _, t := range tensors {
+		list = append(list, checkpoint.Lazy(prefix+t.Name, dtype, t.Shape, func() ([]float32, error) {
+			host := make([]float32, t.n)
+			return host, t.in(arena).Download(host)
+		}))
+	}
+	return list
+}
+
+// modelItems are the weights of a model folder, adapters merged in.
+func (m *Model) modelItems(dtype checkpoint.DType) []checkpoint.Item {
+	if m.adapters == nil {
+		return items(m.layout.tensors, m.params, "", dtype)
+	}
 	var list []checkpoint.Item
 	for _, t := range m.layout.tensors {
-		view := t.in(arena)
-		list = append(list, checkpoint.Lazy(prefix+t.Name, dtype, t.Shape, func() ([]float32, error) {
-			host := make([]float32, view.Len())
-			return host, view.Download(host)
+		list = append(list, checkpoint.Lazy(t.Name, dtype, t.Shape, func() ([]float32, error) {
+			host := make([]float32, t.n)
+			if err := t.in(m.params).Download(host); err != nil {
+				return nil, err
+			}
+			return m.adapters.merged(t.Name, host)
 		}))
 	}
 	return list

@@ -37,9 +37,9 @@ func (a AdamW) check() error {
 	return nil
 }
 
-// optimizer is the gradient and the moments of one set of weights.
+// optimizer is the gradient and the moments of what is trained.
 type optimizer struct {
-	grads, m, v cuda.Floats // layout of the weights
+	grads, m, v cuda.Floats // layout of Model.trained
 	memory      cuda.Floats // owns the three
 	t           int64       // steps taken
 }
@@ -47,8 +47,9 @@ type optimizer struct {
 func newOptimizer(m *Model) (*optimizer, error) {
 	o := &optimizer{}
 	var a arena
+	trained, _ := m.trained()
 	for _, view := range []*cuda.Floats{&o.grads, &o.m, &o.v} {
-		a.want(view, m.layout.size)
+		a.want(view, trained.Len())
 	}
 	var err error
 	o.memory, err = a.reserve(m.dev)
@@ -76,11 +77,15 @@ func (o *optimizer) apply(m *Model, a AdamW, lr float64) (float64, error) {
 		clip = min(1, a.Clip/(norm+1e-6))
 	}
 	t := float64(o.t + 1)
+	trained, _ := m.trained()
 	m.version++
+	if m.adapters == nil {
+		m.baseVersion++
+	}
 	err = m.dev.AdamW(cuda.AdamW{
 		LR: float32(lr), B1: float32(a.Beta1), B2: float32(a.Beta2), Eps: float32(a.Eps), Decay: float32(a.Decay), Clip: float32(clip),
 		C1: 1 - math.Pow(a.Beta1, t), C2: 1 - math.Pow(a.Beta2, t),
-		P: m.params, M: o.m, V: o.v, G: o.grads})
+		P: trained, M: o.m, V: o.v, G: o.grads})
 	if err != nil {
 		return norm, err
 	}

@@ -169,7 +169,9 @@ func bare(t testing.TB, c checkpoint.Config, dev *cuda.Device, o Options) *Train
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.precision = o.Precision
+	if err := m.prepare(o); err != nil {
+		t.Fatal(err)
+	}
 	o.defaults(m)
 	tr := &Trainer{adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: m}
 	tr.learner = &Learner{tr}

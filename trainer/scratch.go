@@ -15,6 +15,7 @@ type scratch struct {
 	qkv                 cuda.Floats // [rows, (H+2K)d]
 	out                 cuda.Floats // [rows, H*d]
 	gateUp, act         cuda.Floats // [rows, 2I], [rows, I]
+	low                 cuda.Floats // [rows, widest] between the two factors of adapters
 	logits              cuda.Floats // [block, V]
 	memory              cuda.Floats
 	ids, pos, seq, pick cuda.Ints
@@ -46,6 +47,9 @@ func newScratch(m *Model, rows int) (*scratch, error) {
 	a.want(&s.gateUp, rows*2*c.Intermediate)
 	a.want(&s.act, rows*c.Intermediate)
 	a.want(&s.logits, s.block*c.Vocab)
+	if m.adapters != nil {
+		a.want(&s.low, rows*m.adapters.widest)
+	}
 	var errs [5]error
 	s.memory, errs[0] = a.reserve(m.dev)
 	for i, view := range []*cuda.Ints{&s.ids, &s.pos, &s.seq, &s.pick} {
@@ -102,26 +106,12 @@ func (s *scratch) run(m *Model, k *cache, p *plan) error {
 	)
 }
 
-// mixer is Model.mixer over the cache.
+// mixer is the first norm and the mixer of layer i, over the cache.
 func (s *scratch) mixer(m *Model, k *cache, p *plan, i int) error {
-	c, l := m.Config, m.layout.layers[i]
-	T, D, d := len(p.ids), c.Hidden, c.HeadDim
-	Q, W := c.Heads*d, (c.Heads+2*c.KVHeads)*d
-	key, value := s.qkv.Slice(Q, s.qkv.Len()), s.qkv.Slice(Q+c.KVHeads*d, s.qkv.Len())
-	err := first(
-		m.norm(s.x, l.norm1, s.norm, T, 1, D, D),
-		m.times(l.qkv, cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, Y: s.qkv}),
-	)
-	if c.QKNorm {
-		err = first(err, m.norm(s.qkv, l.qNorm, s.qkv, T, c.Heads, d, W), m.norm(key, l.kNorm, key, T, c.KVHeads, d, W))
-	}
-	paged := cuda.Paged{T: T, B: len(p.live), H: c.Heads, K: c.KVHeads, HeadD: d, P: pageTokens, Pages: k.count, MaxPages: p.maxPages,
-		LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Seq: s.seq, Pos: s.pos, PageTable: s.table,
-		Query: s.qkv, Key: key, Value: value, KeyPages: k.keys[i], ValuePages: k.values[i], Out: s.out}
-	return first(err,
-		m.rope(s.pos, s.qkv, T, false),
-		m.dev.PagedStore(paged),
-		m.dev.PagedAttend(paged),
+	l, D := m.layout.layers[i], m.Config.Hidden
+	return first(
+		m.norm(s.x, l.norm1, s.norm, len(p.ids), 1, D, D),
+		l.mixer.generate(m, s, k, p),
 	)
 }
 
@@ -136,11 +126,11 @@ func (s *scratch) mlp(m *Model, i, R int, out, x cuda.Floats) error {
 	c, l := m.Config, m.layout.layers[i]
 	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
 	return first(
-		m.times(l.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, Y: x}),
+		m.times(l.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, Y: x}, s.low),
 		m.norm(x, l.norm2, s.norm, R, 1, D, D),
-		m.times(l.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, Y: s.gateUp}),
+		m.times(l.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, Y: s.gateUp}, s.low),
 		m.dev.SwiGLU(cuda.SwiGLU{T: R, I: I, GU: s.gateUp, Y: s.act}),
-		m.times(l.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, Y: x}),
+		m.times(l.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, Y: x}, s.low),
 	)
 }
 
@@ -159,7 +149,7 @@ func (s *scratch) sample(m *Model, p *plan, valid int) (samples, error) {
 		end := at + n
 		err := first(
 			m.norm(s.picked.Slice(at*D, end*D), m.layout.norm, s.norm, n, 1, D, D),
-			m.times(m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, Y: s.logits}),
+			m.times(m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, Y: s.logits}, s.low),
 			m.dev.Sample(cuda.Sample{T: n, V: V, LdZ: V, Valid: valid, Z: s.logits,
 				Tau: s.tau[at:end], TopP: s.topP[at:end], TopK: s.topK[at:end], U: s.u[at:end],
 				ID: s.sampled.id[at:end], LogP: s.sampled.logp[at:end]}),

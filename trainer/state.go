@@ -23,14 +23,16 @@ const (
 type savedState struct {
 	Format  int              `json:"format"` // stateFormat
 	Weights engine.WeightsID `json:"weights"`
+	Base    engine.WeightsID `json:"base,omitempty"` // of the frozen weights, with adapters only
 	Steps   int64            `json:"steps"` // optimizer steps taken, AdamW's t; 0 = no moments saved
 }
 
 const stateFormat = 1
 
 // Save writes float32 weights, both moments and the step counter to the folder dir, which
-// is a model folder that other tools load too. Everything is written and synced beside it
-// first; dir then appears, or replaces an older one, by rename.
+// is a model folder that other tools load too. With adapters it writes those, in the layout
+// of PEFT, and not the base. Everything is written and synced beside it first; dir then
+// appears, or replaces an older one, by rename.
 func (t *Trainer) Save(ctx context.Context, dir string) (engine.WeightsID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,14 +41,18 @@ func (t *Trainer) Save(ctx context.Context, dir string) (engine.WeightsID, error
 		return "", engine.Fail(engine.AtDevice, t.model.dev.Kind(), err)
 	}
 	state := savedState{Format: stateFormat, Weights: id}
+	if t.model.adapters != nil {
+		state.Base = t.model.base
+	}
 	err = replaceFolder(dir, func(stage string) error {
-		if err := t.writeModel(stage, checkpoint.F32); err != nil {
+		if err := t.writeWeights(stage); err != nil {
 			return err
 		}
 		if t.opt != nil && t.opt.t > 0 {
 			state.Steps = t.opt.t
-			items := append(t.model.items(t.opt.m, "m.", checkpoint.F32), t.model.items(t.opt.v, "v.", checkpoint.F32)...)
-			if err := checkpoint.WriteFile(filepath.Join(stage, optimizerFile), items); err != nil {
+			_, tensors := t.model.trained()
+			list := append(items(tensors, t.opt.m, "m.", checkpoint.F32), items(tensors, t.opt.v, "v.", checkpoint.F32)...)
+			if err := checkpoint.WriteFile(filepath.Join(stage, optimizerFile), list); err != nil {
 				return err
 			}
 		}
@@ -62,7 +68,18 @@ func (t *Trainer) Save(ctx context.Context, dir string) (engine.WeightsID, error
 	return id, engine.Fail(engine.AtArchive, dir, err)
 }
 
-// SaveModel writes only the model folder, weights as F32 or BF16.
+// writeWeights writes what is trained.
+func (t *Trainer) writeWeights(dir string) error {
+	a := t.model.adapters
+	if a == nil {
+		return t.writeModel(dir, checkpoint.F32)
+	}
+	config := checkpoint.Adapter{Rank: a.Rank, Alpha: a.Alpha, Targets: a.Targets, Base: a.Base}
+	return first(checkpoint.WriteAdapter(filepath.Join(dir, checkpoint.AdapterConfigFile), config),
+		checkpoint.WriteFile(filepath.Join(dir, checkpoint.AdapterFile), items(a.tensors, a.params, "", checkpoint.F32)))
+}
+
+// SaveModel writes only the model folder, weights as F32 or BF16, adapters merged in.
 func (t *Trainer) SaveModel(dir string, dtype checkpoint.DType) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +98,7 @@ func (t *Trainer) writeModel(dir string, dtype checkpoint.DType) error {
 			return err
 		}
 	}
-	return checkpoint.WriteFile(filepath.Join(dir, checkpoint.WeightsFile), t.model.items(t.model.params, "", dtype))
+	return checkpoint.WriteFile(filepath.Join(dir, checkpoint.WeightsFile), append(t.model.modelItems(dtype), t.extras...))
 }
 
 // Load restores what Save wrote: weights, moments and counter, bit for bit. The folder must
@@ -96,27 +113,20 @@ func (t *Trainer) Load(ctx context.Context, dir string) error {
 }
 
 func (t *Trainer) load(dir string) error {
-	state, err := readState(dir)
+	state, host, err := t.readSaved(dir)
 	if err != nil {
 		return err
 	}
-	c, err := checkpoint.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	var moments *optimizer
 	if state.Steps > 0 {
 		if moments, err = t.readMoments(dir, state.Steps); err != nil {
 			return err
 		}
 	}
-	before, err := t.model.download()
-	if err == nil {
-		err = t.model.load(c)
-	}
-	if err == nil {
-		err = t.confirm(state.Weights, before)
+	if t.model.adapters != nil {
+		err = t.model.adapters.upload(t.model, host)
+	} else {
+		err = t.model.upload(host)
 	}
 	if err != nil {
 		if moments != nil {
@@ -129,17 +139,55 @@ func (t *Trainer) load(dir string) error {
 	return nil
 }
 
-// confirm checks that the weights just loaded are those that were saved, and puts the
-// former ones back if not.
-func (t *Trainer) confirm(want engine.WeightsID, before []float32) error {
-	got, err := t.model.WeightsID()
-	if err == nil && got != want {
-		err = fmt.Errorf("weights are %s, %s says %s: %w", got, stateFile, want, checkpoint.ErrFormat)
-	}
+// readSaved reads what is trained from a folder of Save, in the layout of Model.trained, and
+// checks that it is what was saved.
+func (t *Trainer) readSaved(dir string) (savedState, []float32, error) {
+	state, err := readState(dir)
 	if err != nil {
-		return errors.Join(err, t.model.upload(before))
+		return state, nil, err
 	}
-	return nil
+	c, beginning, err := t.openSaved(dir, state)
+	if err != nil {
+		return state, nil, err
+	}
+	defer c.Close()
+	arena, tensors := t.model.trained()
+	host, err := readTensors(c, tensors, arena.Len())
+	if err != nil {
+		return state, nil, err
+	}
+	got, err := identify(beginning, tensors, func(at int, to []float32) error { copy(to, host[at:]); return nil })
+	if err == nil && got != state.Weights {
+		err = fmt.Errorf("weights are %s, %s says %s: %w", got, stateFile, state.Weights, checkpoint.ErrFormat)
+	}
+	return state, host, err
+}
+
+// openSaved opens the file of what is trained, and what the hash of it begins with.
+func (t *Trainer) openSaved(dir string, state savedState) (c *checkpoint.Checkpoint, beginning string, err error) {
+	a := t.model.adapters
+	switch {
+	case a == nil && state.Base != "":
+		return nil, "", fmt.Errorf("holds an adapter, and full weights are trained: %w", checkpoint.ErrUnsupported)
+	case a == nil:
+		if c, err = checkpoint.OpenDir(dir); err == nil {
+			err = c.Match(t.model.Config)
+		}
+	default:
+		var base engine.WeightsID
+		if base, err = t.model.baseID(); err != nil {
+			return nil, "", err
+		}
+		if state.Base != base {
+			return nil, "", fmt.Errorf("is an adapter of weights %q, the model has %s: %w", state.Base, base, checkpoint.ErrFormat)
+		}
+		beginning = string(base)
+		c, err = a.open(os.DirFS(dir))
+	}
+	if err != nil && c != nil {
+		err = errors.Join(err, c.Close())
+	}
+	return c, beginning, err
 }
 
 func readState(dir string) (savedState, error) {
@@ -172,7 +220,8 @@ func (t *Trainer) readMoments(dir string, steps int64) (*optimizer, error) {
 		return nil, err
 	}
 	o.t = steps
-	for _, tensor := range t.model.layout.tensors {
+	_, tensors := t.model.trained()
+	for _, tensor := range tensors {
 		for _, part := range []struct {
 			prefix string
 			arena  span

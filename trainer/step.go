@@ -27,13 +27,13 @@ type Step struct {
 func (t *Trainer) Step(ctx context.Context, rows []Row, lr float64) (Step, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	step, _, err := t.step(ctx, rows, lr)
+	step, _, err := t.step(ctx, rows, lr, nil)
 	return step, engine.Fail(engine.AtPolicy, "training", err)
 }
 
 // step is Step under the lock; it also returns the negative log-likelihood of every
-// weighted id, in order.
-func (t *Trainer) step(ctx context.Context, rows []Row, lr float64) (Step, []float32, error) {
+// weighted id, in order. A surrogate, if there is one, makes the weights.
+func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogate) (Step, []float32, error) {
 	began := time.Now()
 	batches, total, err := t.batches(rows)
 	if err != nil {
@@ -56,7 +56,11 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64) (Step, []flo
 		if err := ctx.Err(); err != nil {
 			return Step{}, nil, err
 		}
-		nll, err := t.micro(b, 1/total, t.opt.grads)
+		p := pass{model: t.model, micro: b, scale: 1 / total, grads: t.opt.grads}
+		if by != nil {
+			p.objective = surrogateAt{by, len(all), 1 / total}
+		}
+		nll, err := t.micro(p)
 		if err != nil {
 			return Step{}, nil, err
 		}
@@ -93,22 +97,36 @@ func (t *Trainer) batches(rows []Row) ([]*micro, float64, error) {
 	return batches, total, nil
 }
 
+// pass is one micro-batch on its way through a model.
+type pass struct {
+	model     *Model
+	micro     *micro
+	scale     float64     // of the weights
+	objective objective   // nil: the weights of the micro-batch
+	grads     cuda.Floats // layout of Model.trained, added to; nil: forward only
+}
+
 // micro runs one micro-batch forward and, when grads is there, backward, and returns the
 // negative log-likelihoods of its picked rows.
-func (t *Trainer) micro(b *micro, scale float64, grads cuda.Floats) ([]float32, error) {
+func (t *Trainer) micro(p pass) ([]float32, error) {
+	m, b := p.model, p.micro
 	n := shape{T: len(b.ids), B: len(b.start) - 1, P: len(b.pick)}
-	if err := first(t.reserveTape(n.T), t.model.repack()); err != nil {
+	if err := first(t.reserveTape(n.T), m.repack()); err != nil {
 		return nil, err
+	}
+	g := sums{base: p.grads}
+	if m.adapters != nil {
+		g = sums{low: p.grads, unused: t.tape.unused}
 	}
 	nll := make([]float32, n.P)
 	err := first(
-		t.tape.upload(b, scale),
-		t.model.forward(t.tape, n),
-		t.model.loss(t.tape, n.P, t.temperature, grads),
+		t.tape.upload(b, p.scale),
+		m.forward(t.tape, n),
+		m.loss(t.tape, n.P, t.temperature, p.objective, g),
 		t.tape.nll.Download(nll),
 	)
-	if err == nil && !grads.IsNil() {
-		err = t.model.backward(t.tape, n, grads)
+	if err == nil && !g.none() {
+		err = m.backward(t.tape, n, g)
 	}
 	return nll, err
 }
@@ -133,22 +151,9 @@ func (t *Trainer) reserveTape(T int) error {
 func (t *Trainer) Score(ctx context.Context, rows []Row) ([][]float32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	batches, _, err := t.batches(rows)
+	flat, err := t.score(ctx, t.model, rows)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "scoring", err)
-	}
-	var flat []float32
-	for _, b := range batches {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		nll, err := t.micro(b, 1, cuda.Floats{})
-		if err != nil {
-			return nil, engine.Fail(engine.AtPolicy, "scoring", err)
-		}
-		for _, x := range nll {
-			flat = append(flat, -x)
-		}
 	}
 	scores := make([][]float32, len(rows))
 	for i, r := range rows {
@@ -161,4 +166,26 @@ func (t *Trainer) Score(ctx context.Context, rows []Row) ([][]float32, error) {
 		scores[i], flat = flat[:n:n], flat[n:]
 	}
 	return scores, nil
+}
+
+// score is Score under the lock by any model of the same shape, all rows in one list.
+func (t *Trainer) score(ctx context.Context, m *Model, rows []Row) ([]float32, error) {
+	batches, _, err := t.batches(rows)
+	if err != nil {
+		return nil, err
+	}
+	var flat []float32
+	for _, b := range batches {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		nll, err := t.micro(pass{model: m, micro: b, scale: 1})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range nll {
+			flat = append(flat, -x)
+		}
+	}
+	return flat, nil
 }

@@ -11,8 +11,9 @@ import (
 // buffers of the backward. It is reused; each micro-batch overwrites it. Widths: D hidden,
 // Q = H*d, W = (H+2K)*d, I intermediate, V vocabulary; T is the capacity in rows.
 type tape struct {
-	capacity int // T
-	block    int // rows of the head that are evaluated at once
+	capacity  int  // T
+	block     int  // rows of the head that are evaluated at once
+	recompute bool // a layer's activations but x are those of the layer that ran last
 
 	ids, pos, start, pick, target cuda.Ints // start has T+1, the others T
 	weight, nll                   cuda.Floats
@@ -25,20 +26,21 @@ type tape struct {
 	dNorm       cuda.Floats // [T, D] gradient of a norm's output
 	dOut        cuda.Floats // [T, Q]
 	dPickedOut  cuda.Floats // [P, Q]
-	dQKV        cuda.Floats // [T, W]
+	dQKV        cuda.Floats // [T, W] of an attention's projections
 	dAct        cuda.Floats // [T, I]
+	low, dLow   cuda.Floats // [T, widest] between the two factors of adapters, and its gradient
+	unused      cuda.Floats // takes gradients of norm weights that are not trained
 	memory      cuda.Floats // owns every view above
 	integers    []cuda.Ints // owns ids to target
 }
 
 // layerTape is what the backward of one layer needs. From the output projection on, the last
-// layer works on the P picked rows only (R rows below): nobody reads the others.
+// layer works on the P picked rows only (R rows below): nobody reads the others. When
+// activations are recomputed, every layer keeps its own x and all share the rest.
 type layerTape struct {
 	x, norm1, rstd1 cuda.Floats // [T, D], [T, D], [T]
-	raw             cuda.Floats // [T, W] projections before QK norm; empty without QK norm
-	rstdQ, rstdK    cuda.Floats // [T*H], [T*K]
-	qkv             cuda.Floats // [T, W] after norm and RoPE (values: see mixer)
-	out, lse        cuda.Floats // [T, Q], [T, H]
+	mix             mixerTape
+	out             cuda.Floats // [T, Q] of the mixer
 	outRows         cuda.Floats // [R, Q] the rows of out that go on; out itself but for the last layer
 	mid             cuda.Floats // [R, D] residual between mixer and MLP
 	norm2, rstd2    cuda.Floats // [R, D], [R]
@@ -54,23 +56,32 @@ const tapeBytes = 1 << 30
 
 // microTokens is the default size of a micro-batch: 4,096 input ids, fewer if their
 // activations would take more than tapeBytes, at least 128.
-func microTokens(c checkpoint.Config) int {
+func microTokens(m *Model) int {
 	const sample = 1024
-	perToken := 4 * new(tape).plan(c, sample).size / sample
+	perToken := 4 * new(tape).plan(m, sample).size / sample
 	return min(4096, max(128, tapeBytes/perToken))
 }
 
 // plan sets the sizes of a tape and lists its buffers.
-func (t *tape) plan(c checkpoint.Config, T int) *arena {
+func (t *tape) plan(m *Model, T int) *arena {
+	c := m.Config
 	D, I := c.Hidden, c.Intermediate
 	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
-	t.capacity, t.block, t.layers = T, headRows(c, T), make([]layerTape, len(c.Layers))
+	t.capacity, t.block, t.recompute, t.layers = T, headRows(c, T), m.recompute, make([]layerTape, len(c.Layers))
 	a := &arena{}
 	for i := range t.layers {
-		t.layers[i].plan(a, c, T)
+		a.want(&t.layers[i].x, T*D)
 	}
-	last := &t.layers[len(t.layers)-1]
-	a.want(&last.outRows, T*Q)
+	rest := func(i int) { t.layers[i].plan(a, c, m.layout.layers[i], T) }
+	if m.recompute {
+		a.overlay(len(t.layers), rest)
+	} else {
+		for i := range t.layers {
+			rest(i)
+		}
+	}
+	last := len(t.layers) - 1
+	a.want(&t.layers[last].outRows, T*m.layout.layers[last].width)
 	for _, view := range []*cuda.Floats{&t.x, &t.norm, &t.dx, &t.dPicked, &t.dNorm} {
 		a.want(view, T*D)
 	}
@@ -82,23 +93,21 @@ func (t *tape) plan(c checkpoint.Config, T int) *arena {
 	a.want(&t.dPickedOut, T*Q)
 	a.want(&t.dQKV, T*W)
 	a.want(&t.dAct, T*I)
+	if m.adapters != nil {
+		a.want(&t.low, T*m.adapters.widest)
+		a.want(&t.dLow, T*m.adapters.widest)
+		a.want(&t.unused, max(D, c.HeadDim))
+	}
 	return a
 }
 
-func (l *layerTape) plan(a *arena, c checkpoint.Config, T int) {
+// plan lists all but x.
+func (l *layerTape) plan(a *arena, c checkpoint.Config, w layer, T int) {
 	D, I := c.Hidden, c.Intermediate
-	Q, W := c.Heads*c.HeadDim, (c.Heads+2*c.KVHeads)*c.HeadDim
-	a.want(&l.x, T*D)
 	a.want(&l.norm1, T*D)
 	a.want(&l.rstd1, T)
-	if c.QKNorm {
-		a.want(&l.raw, T*W)
-		a.want(&l.rstdQ, T*c.Heads)
-		a.want(&l.rstdK, T*c.KVHeads)
-	}
-	a.want(&l.qkv, T*W)
-	a.want(&l.out, T*Q)
-	a.want(&l.lse, T*c.Heads)
+	l.mix = w.mixer.tape(a, T)
+	a.want(&l.out, T*w.width)
 	a.want(&l.mid, T*D)
 	a.want(&l.norm2, T*D)
 	a.want(&l.rstd2, T)
@@ -110,7 +119,7 @@ func (l *layerTape) plan(a *arena, c checkpoint.Config, T int) {
 func newTape(m *Model, T int) (*tape, error) {
 	t := &tape{}
 	var err error
-	t.memory, err = t.plan(m.Config, T).reserve(m.dev)
+	t.memory, err = t.plan(m, T).reserve(m.dev)
 	for i := range t.layers[:len(t.layers)-1] {
 		t.layers[i].outRows = t.layers[i].out
 	}

@@ -24,6 +24,11 @@ type Options struct {
 	// Precision of the matrix products, in generation and training alike. Weights, gradients,
 	// moments and all else stay float32. BF16 is refused where the device lacks it.
 	Precision cuda.Precision
+	// Recompute keeps only the input of each layer in training and computes the rest again in
+	// the backward: a third more arithmetic, a fraction of the memory, the same bits.
+	Recompute bool
+	// LoRA trains adapters beside frozen weights; a Rank of 0 trains the weights.
+	LoRA LoRA
 	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
 	NoPrefixSharing bool
 }
@@ -36,7 +41,7 @@ func (o *Options) defaults(m *Model) {
 		o.Temperature = 1
 	}
 	if o.MicroTokens <= 0 {
-		o.MicroTokens = microTokens(m.Config)
+		o.MicroTokens = microTokens(m)
 	}
 	if o.StepTokens <= 0 {
 		o.StepTokens = 512
@@ -51,7 +56,8 @@ func (o *Options) defaults(m *Model) {
 type Trainer struct {
 	tokens *tokenizer.Tokenizer
 	chat   chat.Format
-	files  []file // what is copied through when the model is saved
+	files  []file            // what is copied through when the model is saved
+	extras []checkpoint.Item // tensors of the source that the model does not use, byte for byte
 
 	adam        AdamW
 	temperature float32
@@ -61,6 +67,8 @@ type Trainer struct {
 	model *Model
 	opt   *optimizer // nil until the first step
 	tape  *tape      // nil until the first step
+	// reference is what a policy gradient holds near; nil until it is asked for.
+	reference *Model
 	count Counters
 
 	policy  *Policy
@@ -129,6 +137,50 @@ func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
 		t.Close()
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
+	if err := t.keepExtras(c); err != nil {
+		t.Close()
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	return t, nil
+}
+
+// keepExtras remembers the tensors that the model does not use. A head beside tied
+// embeddings is left out: it would be a stale copy after the first update.
+func (t *Trainer) keepExtras(c *checkpoint.Checkpoint) error {
+	used := map[string]bool{checkpoint.HeadName: true}
+	for _, tensor := range t.model.layout.tensors {
+		used[tensor.Name] = true
+	}
+	for _, name := range c.Names() {
+		if used[name] {
+			continue
+		}
+		raw, err := c.Raw(name)
+		if err != nil {
+			return err
+		}
+		tensor, _ := c.Tensor(name)
+		t.extras = append(t.extras, checkpoint.Bytes(tensor, raw))
+	}
+	return nil
+}
+
+// OpenAdapter opens the model at base, see OpenDir, with the adapter in a folder of PEFT's
+// layout, which is trained further. Options.LoRA is that of the folder.
+func OpenAdapter(base, adapter fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
+	has, err := checkpoint.ReadAdapter(adapter)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "adapter", err)
+	}
+	o.LoRA = LoRA{Rank: has.Rank, Alpha: has.Alpha, Targets: has.Targets, Base: has.Base}
+	t, err := Open(base, dev, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.model.adapters.load(t.model, adapter); err != nil {
+		t.Close()
+		return nil, engine.Fail(engine.AtPolicy, "adapter", err)
+	}
 	return t, nil
 }
 
@@ -150,7 +202,10 @@ func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Fo
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
-	model.precision = o.Precision
+	if err := model.prepare(o); err != nil {
+		model.free()
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
 	o.defaults(model)
 	t := &Trainer{tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
 	t.learner = &Learner{t}
@@ -187,6 +242,9 @@ func (t *Trainer) Close() {
 	}
 	if t.tape != nil {
 		t.tape.free()
+	}
+	if t.reference != nil {
+		t.model.freeSibling(t.reference)
 	}
 	t.model.free()
 }

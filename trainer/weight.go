@@ -4,24 +4,39 @@ import (
 	"errors"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
+	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
 )
 
 // matrix is a weight [N, M] that rows are multiplied with.
 type matrix struct {
 	span
-	n, m int
+	n, m    int
+	modules []module // whose weights lie in it, one after the other; none for the head
+}
+
+// module is columns [at, at+n) of a product.
+type module struct {
+	name  string // without the layer's prefix: "self_attn.q_proj"
+	at, n int
 }
 
 // matrices lists the weights of all products. The head is last; it may be the embedding.
 func (m *Model) matrices() []matrix {
-	c, q := m.Config, m.Config.Heads*m.Config.HeadDim
-	w := q + 2*c.KVHeads*c.HeadDim
 	var list []matrix
 	for _, l := range m.layout.layers {
-		list = append(list, matrix{l.qkv, w, c.Hidden}, matrix{l.out, c.Hidden, q},
-			matrix{l.gateUp, 2 * c.Intermediate, c.Hidden}, matrix{l.down, c.Hidden, c.Intermediate})
+		list = append(list, l.matrices(m.Config)...)
 	}
-	return append(list, matrix{m.layout.head, c.Vocab, c.Hidden})
+	return append(list, matrix{m.layout.head, m.Config.Vocab, m.Config.Hidden, nil})
+}
+
+// matrices lists the weights of the products of one layer.
+func (l layer) matrices(c checkpoint.Config) []matrix {
+	D, I := c.Hidden, c.Intermediate
+	list, _ := l.mixer.weights()
+	return append(list,
+		matrix{l.out, D, l.width, []module{{"self_attn.o_proj", 0, D}}},
+		matrix{l.gateUp, 2 * I, D, []module{{"mlp.gate_proj", 0, I}, {"mlp.up_proj", I, I}}},
+		matrix{l.down, D, I, []module{{"mlp.down_proj", 0, D}}})
 }
 
 // packs are copies of the weights in the order in which the device multiplies with them, in
@@ -29,13 +44,18 @@ func (m *Model) matrices() []matrix {
 type packs struct {
 	of     map[span]cuda.Floats
 	memory cuda.Floats
-	ofThe  uint64 // version they were made of
+	ofThe  uint64 // baseVersion they were made of
 }
 
-// repack brings the copies up to date. Whoever runs the model calls it first.
+// repack brings the copies, and the scaled adapters, up to date. Whoever runs the model calls it first.
 func (m *Model) repack() error {
+	if m.adapters != nil {
+		if err := m.adapters.rescale(m); err != nil {
+			return err
+		}
+	}
 	p := &m.packs
-	if p.ofThe == m.version {
+	if p.ofThe == m.baseVersion {
 		return nil
 	}
 	list := m.matrices()
@@ -51,7 +71,7 @@ func (m *Model) repack() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	p.ofThe = m.version
+	p.ofThe = m.baseVersion
 	return nil
 }
 
@@ -72,8 +92,13 @@ func (p *packs) reserve(dev *cuda.Device, list []matrix, precision cuda.Precisio
 	return nil
 }
 
-// times is the product with a weight, in the precision of the model.
-func (m *Model) times(w span, a cuda.MatMul) error {
+// times is the product with a weight in the precision of the model, and what its adapters
+// add; low is room for T rows between their factors.
+func (m *Model) times(w span, a cuda.MatMul, low cuda.Floats) error {
 	a.W, a.Packed, a.Precision = w.in(m.params), m.packs.of[w], m.precision
-	return m.dev.MatMul(a)
+	err := m.dev.MatMul(a)
+	if m.adapters != nil {
+		err = first(err, m.adapters.forward(m, w, a, low))
+	}
+	return err
 }

@@ -60,7 +60,28 @@ func (c Config) Parameters() int {
 // Match checks that every tensor of the config is in the checkpoint with its
 // shape and a dtype that turns into float32. Further tensors are allowed.
 func (c *Checkpoint) Match(config Config) error {
-	for _, want := range config.Tensors() {
+	return c.match(config.Tensors())
+}
+
+// Exactly checks that the checkpoint has these tensors and no others.
+func (c *Checkpoint) Exactly(tensors []Tensor) error {
+	if err := c.match(tensors); err != nil {
+		return err
+	}
+	want := map[string]bool{}
+	for _, t := range tensors {
+		want[t.Name] = true
+	}
+	for _, name := range c.Names() {
+		if !want[name] {
+			return fmt.Errorf("tensor %q is not of this model: %w", name, ErrFormat)
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) match(tensors []Tensor) error {
+	for _, want := range tensors {
 		got, ok := c.Tensor(want.Name)
 		switch {
 		case !ok:

@@ -65,6 +65,11 @@ func Copy(c *Checkpoint, name string) (Item, error) {
 	}}, nil
 }
 
+// Bytes is a tensor with its stored bytes, which are kept until it is written.
+func Bytes(t Tensor, raw []byte) Item {
+	return Item{Tensor: t, write: func(w io.Writer) error { _, err := w.Write(raw); return err }}
+}
+
 // Encode writes items as one safetensors file, in the order given: the same
 // items give the same bytes. Names must differ.
 func Encode(w io.Writer, items []Item) error {

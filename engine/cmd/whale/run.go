@@ -24,13 +24,13 @@ type runFlags struct {
 	Condition  *string  `placeholder:"NAME" help:"whale (default), adaptive, prompt-only, weight-only, harness-only, stagewise-weights-first or stagewise-harness-first; all spend the same rollouts."`
 	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`
 	Device     *string  `placeholder:"NAME" help:"auto (default) or cpu."`
-	Proposer   *string  `placeholder:"NAME" help:"builtin (default, offline) or 'command:PROGRAM ARG...'."`
 	Seed       *uint64  `placeholder:"N" help:"All randomness of the run (default 1)."`
 	Cycles     *int     `placeholder:"N" help:"Weight phases of the condition whale."`
 	Steps      *int     `placeholder:"N" help:"Update steps in a weight phase."`
 	Epochs     *float64 `placeholder:"X" help:"The same in epochs of the training tasks; takes the place of --steps."`
 	Iterations *int     `placeholder:"N" help:"Iterations in a harness phase; the first evaluates the incoming harness."`
 	Candidates *int     `placeholder:"N" help:"Harnesses proposed in an iteration."`
+	Racing     *float64 `placeholder:"X" help:"Drop candidates early, each with this chance at most that it would have won (.2 suits); 0 = off."`
 	Rollouts   *int     `placeholder:"N" help:"Budget of training and search rollouts; 0 = what --cycles take."`
 	StopAt     *float64 `placeholder:"X" help:"End early at this success rate, above 0 to 1."`
 	Rate       *float64 `placeholder:"X" help:"Learning rate."`
@@ -38,6 +38,7 @@ type runFlags struct {
 
 type runCommand struct {
 	runFlags
+	proposerFlags
 	Config  string `type:"existingfile" help:"YAML file with settings; the run.yaml of a run shows their names."`
 	Out     string `type:"path" placeholder:"DIR" help:"Run folder (default runs/DOMAIN-CONDITION-SEED)."`
 	Threads int    `default:"0" help:"Cores of the device; 0 = all. Results do not depend on it."`
@@ -53,7 +54,7 @@ func (c *runCommand) Run(ctx context.Context) error {
 	if c.Out == "" {
 		c.Out = filepath.Join("runs", fmt.Sprintf("%s-%s-%d", config.Domain, config.Condition, config.Seed))
 	}
-	proposer, err := openProposer(config.Proposer)
+	proposer, err := openProposer(config)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,6 @@ func (c *runCommand) settings() (engine.Config, error) {
 	set(&config.Condition, f.Condition)
 	set(&config.Model, f.Model)
 	set(&config.Device, f.Device)
-	set(&config.Proposer, f.Proposer)
 	set(&config.Seed, f.Seed)
 	set(&config.Cycles, f.Cycles)
 	set(&config.Steps, f.Steps)
@@ -158,8 +158,10 @@ func (c *runCommand) settings() (engine.Config, error) {
 	set(&config.StopAt, f.StopAt)
 	set(&config.Iterations, f.Iterations)
 	set(&config.Candidates, f.Candidates)
+	set(&config.Racing, f.Racing)
 	set(&config.Rollouts, f.Rollouts)
 	set(&config.Optimizer.Rate, f.Rate)
+	c.proposerFlags.apply(&config)
 	if config.Domain == "" {
 		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}
 	}
@@ -194,7 +196,7 @@ func commandLine(c engine.Config) string {
 		{"proposer", "'" + c.Proposer + "'", "'" + d.Proposer + "'"}, {"seed", c.Seed, d.Seed},
 		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"epochs", c.Epochs, d.Epochs}, {"stop-at", c.StopAt, d.StopAt},
 		{"iterations", c.Iterations, d.Iterations},
-		{"candidates", c.Candidates, d.Candidates}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
+		{"candidates", c.Candidates, d.Candidates}, {"racing", c.Racing, d.Racing}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
 	} {
 		if f.value != f.was {
 			parts = append(parts, fmt.Sprintf("--%s %v", f.name, f.value))

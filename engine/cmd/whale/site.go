@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
-	"github.com/seed-7c27e6b8/whale/engine/propose/builtin"
-	"github.com/seed-7c27e6b8/whale/engine/propose/command"
 	"github.com/seed-7c27e6b8/whale/engine/schedule"
 	"github.com/seed-7c27e6b8/whale/sandbox"
 	"github.com/seed-7c27e6b8/whale/trainer"
@@ -79,15 +76,4 @@ func (s *site) close() error {
 		s.device.Close()
 	}
 	return err
-}
-
-// openProposer resolves `builtin` or `command:PROGRAM ARG...`.
-func openProposer(name string) (engine.Proposer, error) {
-	if name == "builtin" {
-		return builtin.Proposer{}, nil
-	}
-	if line, ok := strings.CutPrefix(name, "command:"); ok && strings.TrimSpace(line) != "" {
-		return command.Proposer{Argv: strings.Fields(os.ExpandEnv(line))}, nil
-	}
-	return nil, usageError{errors.New("proposer " + name + ": unknown; there are `builtin` and `command:PROGRAM ARG...`")}
 }

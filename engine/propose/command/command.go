@@ -1,19 +1,21 @@
 // Package command lets any program propose harnesses: a coding agent in headless mode,
 // a script, a person with an editor.
 //
-// The program runs in the archive's folder (or in a copy of it) with a small
-// environment: WHALE_SLOTS is how many candidates are wanted, WHALE_OUT the folder to
-// write them to, WHALE_BRIEF a JSON file with the brief (type Brief). It writes
-// <slot>/harness.go and, if it likes, <slot>/meta.json (type Note), for slots 1 to
-// WHALE_SLOTS. What it prints is kept beside the brief.
+// The program runs in the archive's folder (or in a copy of what is laid out there for
+// proposers) with a small environment: WHALE_SLOTS is how many candidates are wanted,
+// WHALE_OUT the folder to write them to, WHALE_BRIEF a JSON file with the brief (type
+// desk.Brief), WHALE_PROMPT the same as instructions in words, which also are its
+// standard input. It writes <slot>/harness.go and, if it likes, <slot>/meta.json (type
+// desk.Note), for slots 1 to WHALE_SLOTS. What it prints is kept beside the brief.
 //
 // The package knows processes and files. It may not know what a good harness is: what a
 // program writes goes through the sandbox's checks like any other candidate.
 //
 // What is covered: time, size of output and candidates, the whole process group, links
 // that point out of WHALE_OUT, changes of the archive by the program (reported after the
-// fact). What is not: a program that leaves its process group, fills the disk, or reads
-// what its user may read. It is the user's own program, not a sandboxed guest.
+// fact), what known agents say they spent. What is not: a program that leaves its process
+// group, fills the disk, or reads what its user may read. It is the user's own program,
+// not a sandboxed guest.
 package command
 
 import (
@@ -21,37 +23,51 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/propose/desk"
 )
 
-// Name is what candidates carry in Meta.Proposer.
+// Name is what candidates carry in Meta.Proposer where a Proposer has no other.
 const Name = "command"
 
 // Proposer runs a program. Argv is required; zero values of the rest mean the defaults.
 type Proposer struct {
-	// Argv is the program with its arguments. No shell reads it.
+	// Argv is the program with its arguments. No shell reads it; {out}, {brief} and
+	// {prompt} become the paths of WHALE_OUT, WHALE_BRIEF and WHALE_PROMPT.
 	Argv []string
+	// Name is what candidates carry in Meta.Proposer; "command" by default.
+	Name string
 	// Pass names further variables of the environment that the program gets, such as
-	// the one that holds its key.
-	Pass []string
+	// the one that holds its key. Hide are texts that no transcript may hold.
+	Pass, Hide []string
 	// Limit is the wall time of one call; 20 minutes by default.
 	Limit time.Duration
 	// Grace is how long the program may take to stop when asked; 5 seconds by default.
 	Grace time.Duration
-	// Copy makes the program work in a copy of the archive, so that it can't change the
-	// original by accident. It costs the time and space of copying it.
+	// Copy makes the program work in a copy of what is laid out for proposers, so that it
+	// can't change the run by accident nor read what is not meant for it.
 	Copy bool
 	// MaxSource bounds a candidate in bytes (256 KiB by default), MaxPrinted each of
 	// stdout and stderr (4 MiB by default); more is dropped.
 	MaxSource, MaxPrinted int64
+	// Budget is what all calls of the run may cost, as far as Usage tells.
+	Budget desk.Budget
+	// Usage reads from a line that the program printed what it spent; nil = it does not say.
+	Usage func(line []byte) (engine.ProposalCost, bool)
+
+	mu    sync.Mutex
+	spent engine.ProposalCost
 }
 
-var _ engine.Proposer = Proposer{}
+var _ engine.Proposer = (*Proposer)(nil)
+var _ engine.Spender = (*Proposer)(nil)
 
 // Why a program gave no candidates. A program that fails but has written candidates is
 // no error: they are used.
@@ -63,12 +79,12 @@ var (
 	ErrNothing = errors.New("wrote no candidate")
 )
 
-// Error is a program's failure: errors.Is finds one of the causes above and what the
-// system said.
+// Error is a program's failure: errors.Is finds one of the causes above or
+// engine.ErrSpent, and what the system said.
 type Error struct {
 	Program string // Argv[0]
-	Cause   error  // one of the Err variables
-	Detail  error  // what the system said; may be nil
+	Cause   error
+	Detail  error // what the system said; may be nil
 	// Folder holds the brief, what the program printed and what it wrote; "" when it
 	// never ran.
 	Folder string
@@ -93,134 +109,173 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Cause, e.Detail}
 }
 
-// desk is the folder of one call, under the archive's.
-type desk struct {
-	folder string // brief.json, stdout.txt, stderr.txt
-	out    string // WHALE_OUT
-	work   string // working folder of the program
+// Find says whether the program is there.
+func (p *Proposer) Find() error {
+	_, err := exec.LookPath(p.Argv[0])
+	return err
+}
+
+// Spent implements engine.Spender.
+func (p *Proposer) Spent() engine.ProposalCost {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spent
 }
 
 // Propose implements engine.Proposer. It returns *Error when the program gave nothing,
 // the context's error when the run is stopped, and faults of the archive's disk as they
 // are. The candidates of a program that changed the archive are not used.
-func (p Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, error) {
-	p = p.withDefaults()
+func (p *Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, error) {
+	c := call{p: p, b: b, limits: p.defaults()}
 	if len(p.Argv) == 0 {
 		return nil, &Error{Program: "(none)", Cause: ErrStart, Detail: errors.New("no program given")}
 	}
 	if b.Folder == "" {
-		return nil, &Error{Program: p.Argv[0], Cause: ErrStart, Detail: errors.New("the run has no folder")}
+		return nil, c.failure(ErrStart, errors.New("the run has no folder"))
 	}
-	d, err := p.open(b)
+	spent, err := desk.Spent(b.Folder)
 	if err != nil {
 		return nil, engine.Fail(engine.AtArchive, b.Folder, err)
 	}
-	before, err := takeInventory(b.Folder)
-	if err != nil {
+	if err := p.Budget.Check(spent); err != nil {
+		return nil, c.failure(err, nil)
+	}
+	if c.desk, err = desk.Open(b); err != nil {
 		return nil, engine.Fail(engine.AtArchive, b.Folder, err)
 	}
-	ran := p.run(ctx, b, d)
+	return c.propose(ctx)
+}
+
+// call is one run of the program.
+type call struct {
+	p      *Proposer
+	b      engine.Brief
+	desk   *desk.Desk
+	limits limits
+}
+
+func (c call) propose(ctx context.Context) ([]engine.Harness, error) {
+	root := runRoot(c.b.Folder)
+	before, err := takeInventory(root, c.b.Folder)
+	if err != nil {
+		return nil, engine.Fail(engine.AtArchive, root, err)
+	}
+	ran, err := c.work(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, err := takeInventory(root, c.b.Folder)
+	if err != nil {
+		return nil, engine.Fail(engine.AtArchive, root, err)
+	}
+	if changed := before.changes(after); len(changed) > 0 {
+		return nil, c.failure(ErrOutside, errors.New(strings.Join(changed[:min(3, len(changed))], ", ")))
+	}
+	made, err := c.desk.Collect(c.b, c.name(), c.limits.source)
+	switch {
+	case err != nil:
+		return nil, engine.Fail(engine.AtArchive, c.desk.Out, err)
+	case len(made) > 0:
+		return made, nil
+	case ran != nil:
+		return nil, ran
+	}
+	return nil, c.failure(ErrNothing, nil)
+}
+
+// work lets the program work, where it may: ran is its own failure, err that of the run.
+func (c call) work(ctx context.Context) (ran, err error) {
+	folder := c.desk.Run
+	if c.p.Copy {
+		folder = filepath.Join(c.desk.Folder, "work")
+		if err := c.desk.Copy(folder); err != nil {
+			return nil, engine.Fail(engine.AtArchive, folder, err)
+		}
+	}
+	ran = c.run(ctx, folder)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if p.Copy {
-		if err := os.RemoveAll(d.work); err != nil {
-			return nil, engine.Fail(engine.AtArchive, d.work, err)
+	if c.p.Copy {
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, engine.Fail(engine.AtArchive, folder, err)
 		}
 	}
-	after, err := takeInventory(b.Folder)
-	if err != nil {
-		return nil, engine.Fail(engine.AtArchive, b.Folder, err)
-	}
-	if changed := before.changes(after); len(changed) > 0 {
-		return nil, p.failure(ErrOutside, errors.New(strings.Join(changed[:min(3, len(changed))], ", ")), d)
-	}
-	made, err := collect(d.out, b, p.MaxSource)
-	if err != nil && !errors.Is(err, os.ErrNotExist) { // it may have removed the folder
-		return nil, engine.Fail(engine.AtArchive, d.out, err)
-	}
-	if len(made) > 0 {
-		return made, nil
-	}
-	if ran != nil {
-		return nil, ran
-	}
-	return nil, p.failure(ErrNothing, nil, d)
+	return ran, nil
 }
 
-func (p Proposer) withDefaults() Proposer {
-	if p.Limit <= 0 {
-		p.Limit = 20 * time.Minute
-	}
-	if p.Grace <= 0 {
-		p.Grace = 5 * time.Second
-	}
-	if p.MaxSource <= 0 {
-		p.MaxSource = 256 << 10
-	}
-	if p.MaxPrinted <= 0 {
-		p.MaxPrinted = 4 << 20
-	}
-	return p
+// limits are a Proposer's with the defaults.
+type limits struct {
+	wall, grace     time.Duration
+	source, printed int64
 }
 
-func (p Proposer) failure(cause, detail error, d desk) *Error {
-	return &Error{Program: p.Argv[0], Cause: cause, Detail: detail, Folder: d.folder}
+func (p *Proposer) defaults() limits {
+	l := limits{p.Limit, p.Grace, p.MaxSource, p.MaxPrinted}
+	if l.wall <= 0 {
+		l.wall = 20 * time.Minute
+	}
+	if l.grace <= 0 {
+		l.grace = 5 * time.Second
+	}
+	if l.source <= 0 {
+		l.source = desk.MaxSource
+	}
+	if l.printed <= 0 {
+		l.printed = 4 << 20
+	}
+	return l
 }
 
-// proposals is the folder under the archive that holds the desks.
-const proposals = "proposals"
-
-// open makes the folder of this call with its brief. A call that is repeated gets a new
-// folder, so that no transcript is lost.
-func (p Proposer) open(b engine.Brief) (desk, error) {
-	root, err := filepath.Abs(b.Folder)
-	if err != nil {
-		return desk{}, err
+func (c call) name() string {
+	if c.p.Name != "" {
+		return c.p.Name
 	}
-	if err := os.MkdirAll(filepath.Join(root, proposals), 0o755); err != nil {
-		return desk{}, err
-	}
-	d := desk{work: root}
-	for try := 1; ; try++ {
-		d.folder = filepath.Join(root, proposals, fmt.Sprintf("cycle-%02d-iteration-%02d-try-%d", b.Cycle, b.Iteration, try))
-		err := os.Mkdir(d.folder, 0o755)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, os.ErrExist) {
-			return desk{}, err
-		}
-	}
-	d.out = filepath.Join(d.folder, "out")
-	for slot := 1; slot <= b.Slots; slot++ {
-		if err := os.MkdirAll(filepath.Join(d.out, fmt.Sprint(slot)), 0o755); err != nil {
-			return desk{}, err
-		}
-	}
-	if p.Copy {
-		d.work = filepath.Join(d.folder, "work")
-		if err := copyArchive(root, d.work); err != nil {
-			return desk{}, err
-		}
-	}
-	return d, writeBrief(d.brief(), b)
+	return Name
 }
 
-func (d desk) brief() string { return filepath.Join(d.folder, "brief.json") }
+func (c call) failure(cause, detail error) *Error {
+	e := &Error{Program: c.p.Argv[0], Cause: cause, Detail: detail}
+	if c.desk != nil {
+		e.Folder = c.desk.Folder
+	}
+	return e
+}
 
 // passed are the variables that every program gets: what it needs to find its tools and
 // its own settings, no keys.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"}
 
 // environment is what the program sees, in a fixed order.
-func (p Proposer) environment(b engine.Brief, d desk) []string {
+func (c call) environment() []string {
 	var env []string
-	names := append(slices.Clone(passed), p.Pass...)
+	names := append(slices.Clone(passed), c.p.Pass...)
 	for i, name := range names {
 		if value, ok := os.LookupEnv(name); ok && !slices.Contains(names[:i], name) {
 			env = append(env, name+"="+value)
 		}
 	}
-	return append(env, fmt.Sprintf("WHALE_SLOTS=%d", b.Slots), "WHALE_OUT="+d.out, "WHALE_BRIEF="+d.brief())
+	return append(env, fmt.Sprintf("WHALE_SLOTS=%d", c.b.Slots), "WHALE_OUT="+c.desk.Out,
+		"WHALE_BRIEF="+c.desk.Brief(), "WHALE_PROMPT="+c.desk.Prompt())
+}
+
+// argv are the program's arguments with the paths of this call.
+func (c call) argv() []string {
+	paths := strings.NewReplacer("{out}", c.desk.Out, "{brief}", c.desk.Brief(), "{prompt}", c.desk.Prompt())
+	out := make([]string, len(c.p.Argv))
+	for i, a := range c.p.Argv {
+		out[i] = paths.Replace(a)
+	}
+	return out
+}
+
+// book adds what the program says it spent.
+func (c call) book(cost engine.ProposalCost) error {
+	if cost == (engine.ProposalCost{}) {
+		return nil
+	}
+	c.p.mu.Lock()
+	c.p.spent = c.p.spent.Add(cost)
+	c.p.mu.Unlock()
+	return c.desk.PutUsage(cost)
 }

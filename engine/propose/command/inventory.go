@@ -2,11 +2,12 @@ package command
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/seed-7c27e6b8/whale/engine/propose/desk"
 )
 
 // inventory is what files a folder has, by path below it.
@@ -19,9 +20,18 @@ type fingerprint struct {
 	time int64 // of the last change, in nanoseconds
 }
 
-// takeInventory lists the files of an archive except the desks of programs. Contents are
-// not read: it must stay cheap over many files.
-func takeInventory(root string) (inventory, error) {
+// runRoot is the run folder that a folder to work in belongs to: itself, or the one above
+// where a search without archive has a folder of its own.
+func runRoot(folder string) string {
+	if _, err := os.Stat(filepath.Join(folder, "..", "run.yaml")); err == nil {
+		return filepath.Join(folder, "..")
+	}
+	return folder
+}
+
+// takeInventory lists the files of an archive except the desks of programs, which are in
+// folder. Contents are not read: it must stay cheap over many files.
+func takeInventory(root, folder string) (inventory, error) {
 	files := inventory{}
 	err := filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
 		switch {
@@ -29,7 +39,7 @@ func takeInventory(root string) (inventory, error) {
 			return nil // gone while it was looked at
 		case err != nil:
 			return err
-		case p == filepath.Join(root, proposals):
+		case p == filepath.Join(folder, desk.Proposals):
 			return filepath.SkipDir
 		case entry.IsDir():
 			return nil
@@ -69,41 +79,4 @@ func (before inventory) changes(after inventory) []string {
 	}
 	slices.Sort(list)
 	return list
-}
-
-// copyArchive copies the regular files of an archive except the desks.
-func copyArchive(from, to string) error {
-	return filepath.WalkDir(from, func(p string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(from, p)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		switch {
-		case name == proposals:
-			return filepath.SkipDir
-		case entry.IsDir():
-			return os.MkdirAll(target, 0o755)
-		case entry.Type().IsRegular():
-			return copyFile(p, target)
-		}
-		return nil
-	})
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

@@ -1,33 +1,72 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
+	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/propose/desk"
 )
 
-// run executes the program to its end or the limit. Whatever happens, no process of its
-// group is left. The error is an *Error or nil.
-func (p Proposer) run(ctx context.Context, b engine.Brief, d desk) error {
-	stdout, err := newTranscript(filepath.Join(d.folder, "stdout.txt"), p.MaxPrinted)
+// run executes the program in a folder to its end or the limit. Whatever happens, no
+// process of its group is left. The error is an *Error or nil.
+func (c call) run(ctx context.Context, folder string) error {
+	stdout, err := c.transcript("stdout.txt")
 	if err != nil {
-		return p.failure(ErrStart, err, d)
+		return c.failure(ErrStart, err)
 	}
-	stderr, err := newTranscript(filepath.Join(d.folder, "stderr.txt"), p.MaxPrinted)
+	stderr, err := c.transcript("stderr.txt")
 	if err != nil {
-		return p.failure(ErrStart, errors.Join(err, stdout.close()), d)
+		return c.failure(ErrStart, errors.Join(err, stdout.Close()))
 	}
-	limited, cancel := context.WithTimeout(ctx, p.Limit)
+	begin := time.Now()
+	used := &usageReader{read: c.p.Usage}
+	timed, waited := c.execute(ctx, folder, io.MultiWriter(stdout, used), stderr)
+	closed := errors.Join(stdout.Close(), stderr.Close())
+	if used.sum != (engine.ProposalCost{}) {
+		used.sum.Seconds = time.Since(begin).Seconds()
+	}
+	closed = errors.Join(closed, c.book(used.sum))
+	var start *Error
+	switch {
+	case errors.As(waited, &start):
+		return c.failure(ErrStart, errors.Join(start.Detail, closed))
+	case timed:
+		return c.failure(ErrTime, closed)
+	case errors.Is(waited, exec.ErrWaitDelay):
+		// It ended well; a child held its output open and is gone now.
+		waited = nil
+	}
+	if err := errors.Join(waited, closed); err != nil {
+		return c.failure(ErrExit, err)
+	}
+	return nil
+}
+
+func (c call) transcript(name string) (*desk.Log, error) {
+	return desk.NewLog(filepath.Join(c.desk.Folder, name), c.limits.printed, c.p.Hide...)
+}
+
+// execute starts the program and waits for it; timed says that the limit ended it. A
+// program that can't be started is an *Error.
+func (c call) execute(ctx context.Context, folder string, stdout, stderr io.Writer) (timed bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, c.limits.wall)
 	defer cancel()
-	cmd := exec.CommandContext(limited, p.Argv[0], p.Argv[1:]...)
-	cmd.Dir, cmd.Env = d.work, p.environment(b, d)
+	prompt, err := os.Open(c.desk.Prompt())
+	if err != nil {
+		return false, &Error{Cause: ErrStart, Detail: err}
+	}
+	defer prompt.Close()
+	argv := c.argv()
+	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin = folder, c.environment(), prompt
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
@@ -36,70 +75,51 @@ func (p Proposer) run(ctx context.Context, b engine.Brief, d desk) error {
 		}
 		return os.ErrProcessDone
 	}
-	cmd.WaitDelay = p.Grace
+	cmd.WaitDelay = c.limits.grace
 	if err := cmd.Start(); err != nil {
-		return p.failure(ErrStart, errors.Join(err, stdout.close(), stderr.close()), d)
+		return false, &Error{Cause: ErrStart, Detail: err}
 	}
-	waited := cmd.Wait()
+	err = cmd.Wait()
 	// The leader is gone; children that it left behind still are its group.
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		waited = errors.Join(waited, err)
+	if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
+		err = errors.Join(err, killed)
 	}
-	closed := errors.Join(stdout.close(), stderr.close())
-	switch {
-	case limited.Err() != nil:
-		return p.failure(ErrTime, closed, d)
-	case errors.Is(waited, exec.ErrWaitDelay):
-		// It ended well; a child held its output open and is gone now.
-		waited = nil
-	}
-	if err := errors.Join(waited, closed); err != nil {
-		return p.failure(ErrExit, err, d)
-	}
-	return nil
+	return limited.Err() != nil, err
 }
 
-// transcript keeps the first bytes that a program prints and drops the rest, so that a
-// program that prints without end neither stops nor fills the disk.
-type transcript struct {
-	mu   sync.Mutex
-	file *os.File
-	left int64
-	err  error
-}
+// longestLine is what a line may have to be read for usage; longer ones are passed over.
+const longestLine = 1 << 20
 
-var _ io.Writer = (*transcript)(nil)
-
-func newTranscript(path string, limit int64) (*transcript, error) {
-	file, err := os.Create(path)
-	return &transcript{file: file, left: limit}, err
+// usageReader adds up what a program says it spent, line by line.
+type usageReader struct {
+	read func(line []byte) (engine.ProposalCost, bool)
+	line []byte
+	long bool // the line so far is too long
+	sum  engine.ProposalCost
 }
 
 // Write implements io.Writer; it always takes everything.
-func (t *transcript) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	kept := text
-	if int64(len(kept)) > t.left {
-		kept = kept[:t.left]
-	}
-	if len(kept) > 0 && t.err == nil && t.file != nil {
-		_, t.err = t.file.Write(kept)
-		t.left -= int64(len(kept))
-		if t.left == 0 {
-			_, err := t.file.WriteString("\n(more was printed and dropped)\n")
-			t.err = errors.Join(t.err, err)
+func (u *usageReader) Write(text []byte) (int, error) {
+	n := len(text)
+	for u.read != nil && len(text) > 0 {
+		part, rest, whole := bytes.Cut(text, []byte("\n"))
+		text = rest
+		if u.long = u.long || len(u.line)+len(part) > longestLine; !u.long {
+			u.line = append(u.line, part...)
 		}
+		if !whole {
+			break
+		}
+		if !u.long {
+			u.add()
+		}
+		u.line, u.long = u.line[:0], false
 	}
-	return len(text), nil
+	return n, nil
 }
 
-// close ends the file and reports what went wrong while writing it. Writes that come
-// later, from a process that is being killed, are dropped.
-func (t *transcript) close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	err := errors.Join(t.err, t.file.Close())
-	t.file = nil
-	return err
+func (u *usageReader) add() {
+	if cost, ok := u.read(u.line); ok {
+		u.sum = u.sum.Add(cost)
+	}
 }

@@ -1,4 +1,4 @@
-package command
+package desk
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Brief is what WHALE_BRIEF holds. It has no reference answers, no task ids and no test
+// Brief is what brief.json holds. It has no reference answers, no task ids and no test
 // tasks.
 type Brief struct {
 	Domain    string           `json:"domain"`
@@ -20,7 +20,10 @@ type Brief struct {
 	Entries   []Entry          `json:"entries"`
 	Failures  []Transcript     `json:"failures"`
 	Successes []Transcript     `json:"successes"`
-	Rejected  []Rejected       `json:"rejected,omitempty"`
+	// Rejected were refused, the latest last. The last Repair of them were proposed for
+	// this iteration and came back to be mended.
+	Rejected []Rejected `json:"rejected,omitempty"`
+	Repair   int        `json:"repair,omitempty"`
 }
 
 // Entry is one archived harness.
@@ -32,7 +35,7 @@ type Entry struct {
 	Accepted bool             `json:"accepted"`
 }
 
-// Rejected is a candidate that could not be loaded, and why.
+// Rejected is a candidate that was refused, and why.
 type Rejected struct {
 	Source string `json:"source"`
 	Line   int    `json:"line"`
@@ -62,7 +65,7 @@ type Line struct {
 func writeBrief(path string, b engine.Brief) error {
 	out := Brief{
 		Domain: b.Domain, Skill: b.Skill, Cycle: b.Cycle, Iteration: b.Iteration, Slots: b.Slots, Seed: b.Seed,
-		Incumbent: b.Incumbent, Failures: transcripts(b.Failures), Successes: transcripts(b.Successes),
+		Incumbent: b.Incumbent, Failures: transcripts(b.Failures), Successes: transcripts(b.Successes), Repair: b.Repair,
 	}
 	for _, e := range b.Entries {
 		out.Entries = append(out.Entries, Entry{e.Harness.ID, e.Harness.Source, e.Harness.Meta, e.Score, e.Accepted})

@@ -1,4 +1,4 @@
-package command
+package desk
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Note is what a program may say about a candidate in meta.json. Everything is optional.
+// Note is what a proposer may say about a candidate in meta.json. Everything is optional.
 type Note struct {
 	Hypothesis string             `json:"hypothesis"`
 	Axis       string             `json:"axis"`
@@ -30,12 +30,15 @@ const (
 	maxListed = 1000     // files and folders looked at in one folder
 )
 
-// collect reads the candidates that a program left in its out folder: first the slots in
+// Collect reads the candidates that a proposer left in its out folder: first the slots in
 // order, then what it put elsewhere under out, as far as slots are free. Links, files
 // that are too large and sources that are known already are passed over. Only faults of
 // the disk are errors.
-func collect(out string, b engine.Brief, maxSource int64) ([]engine.Harness, error) {
-	root, err := os.OpenRoot(out)
+func (d *Desk) Collect(b engine.Brief, proposer string, maxSource int64) ([]engine.Harness, error) {
+	root, err := os.OpenRoot(d.Out)
+	if errors.Is(err, os.ErrNotExist) { // a program may have removed it
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +59,7 @@ func collect(out string, b engine.Brief, maxSource int64) ([]engine.Harness, err
 		if !ok || strings.TrimSpace(text) == "" {
 			continue
 		}
-		h := engine.NewHarness(text, meta(readNote(root, path.Dir(file)), b))
+		h := engine.NewHarness(text, meta(readNote(root, path.Dir(file)), b, proposer))
 		if !known[h.ID] {
 			known[h.ID] = true
 			made = append(made, h)
@@ -160,9 +163,9 @@ func parseNote(text []byte) Note {
 
 // meta turns a note into what the archive keeps: bounded, one line, with parents that
 // exist.
-func meta(n Note, b engine.Brief) engine.Meta {
+func meta(n Note, b engine.Brief, proposer string) engine.Meta {
 	m := engine.Meta{
-		Hypothesis: oneLine(n.Hypothesis), Axis: oneLine(n.Axis), Proposer: Name,
+		Hypothesis: oneLine(n.Hypothesis), Axis: oneLine(n.Axis), Proposer: proposer,
 		Cycle: b.Cycle, Iteration: b.Iteration,
 	}
 	for _, parent := range n.Parents {

@@ -35,6 +35,7 @@ type commands struct {
 	Eval     evalCommand     `cmd:"" help:"Score one harness with one model on one split: mean@k with interval, cost."`
 	Harness  harnessCommands `cmd:"" help:"Write, check or try one candidate harness."`
 	Archive  archiveCommands `cmd:"" help:"Look into a run: top harnesses, differences, rollouts."`
+	Export   exportCommand   `cmd:"" help:"Write a run's rollouts as JSON lines or parquet: ids, mask, log-probs, reward."`
 	Profile  profileCommand  `cmd:"" help:"Say what runs cost: tokens and seconds by cycle, phase, rollout and point of accuracy."`
 	Replay   replayCommand   `cmd:"" help:"Run one archived rollout again and compare it bit for bit."`
 	Report   reportCommand   `cmd:"" help:"Write report.html of runs again and print their results side by side."`

@@ -33,6 +33,9 @@ type Pool struct {
 	Admission Admission
 	// Done is told each finished rollout, one at a time, in the order they finish; nil = nobody.
 	Done func(*Trajectory)
+
+	gauge gauge
+	drain time.Duration // of the last Rollouts, after the last job was admitted
 }
 
 // Rollouts runs jobs, admits them in order and returns their trajectories in job order.
@@ -64,7 +67,9 @@ func (p *Pool) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, error) 
 			}
 		})
 	}
+	admitted := time.Now()
 	wg.Wait()
+	p.drain = time.Since(admitted)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -93,7 +98,9 @@ func (p *Pool) attempt(ctx context.Context, job Job) *Trajectory {
 	begin := time.Now()
 	t := &Trajectory{Task: job.Task.ID, Harness: job.Harness, Weights: p.Policy.Weights(),
 		Phase: job.Phase, Sample: job.Sample, Seed: job.Seed}
+	p.gauge.move(away, starting, begin)
 	err := p.play(ctx, job, t)
+	p.gauge.move(inGuest, atVerifier, time.Now())
 	t.Outcome = Classify(err)
 	if t.Outcome == Scored {
 		var fault error
@@ -106,7 +113,9 @@ func (p *Pool) attempt(ctx context.Context, job Job) *Trajectory {
 	if err != nil {
 		t.Failure, t.Cause = valid(err.Error()), string(boundary(err))
 	}
-	t.Cost.Seconds = time.Since(begin).Seconds()
+	end := time.Now()
+	p.gauge.move(atVerifier, away, end)
+	t.Cost.Seconds = end.Sub(begin).Seconds()
 	return t
 }
 
@@ -118,11 +127,13 @@ func (p *Pool) play(ctx context.Context, job Job, t *Trajectory) error {
 		env, err = p.Domain.World.Start(job.Task)
 		return err
 	})
+	p.gauge.move(starting, inGuest, time.Now())
 	if err != nil {
 		return AtTask.wrap(string(job.Task.ID), &hostFault{err})
 	}
 	s := NewSession(SessionSetup{Policy: p.Policy, Env: env, Sampling: p.Sampling,
 		Seed: job.Seed, Task: job.Task.ID, Budget: p.Domain.Budget})
+	s.gauge = &p.gauge
 	start := Start{Domain: job.Task.Domain, Input: job.Task.Input, Tools: p.Domain.Tools, Budget: p.Domain.Budget}
 	var use GuestUse
 	err = guard(AtSandbox, string(job.Harness), func() (err error) {

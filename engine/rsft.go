@@ -80,13 +80,16 @@ func (s *Site) learn(ctx context.Context, number int, lessons []lesson, result *
 		for _, row := range Sequences(l.rollout) {
 			row.Weight = l.weight
 			rows = append(rows, row)
+			for _, span := range row.Sampled {
+				l.rollout.Cost.Trained += span.To - span.From
+			}
 		}
 		if c := l.rollout.Answer(); c != nil && c.Stop == StopLength {
 			report.Truncated++
 		}
 	}
 	report.Sequences = len(rows)
-	begin := time.Now()
+	begin, energy := time.Now(), s.energy()
 	for from := 0; from < len(rows); from += s.Config.Batch {
 		batch := rows[from:min(from+s.Config.Batch, len(rows))]
 		u, err := s.Parts.Learner.Update(ctx, batch)
@@ -103,6 +106,7 @@ func (s *Site) learn(ctx context.Context, number int, lessons []lesson, result *
 		report.NLL /= float64(report.Tokens)
 	}
 	result.Spending.Cost.TrainSeconds += time.Since(begin).Seconds()
+	result.Spending.TrainEnergy = s.energy().Minus(energy)
 	return nil
 }
 

@@ -18,6 +18,7 @@ type run struct {
 	state  State
 	since  time.Time // the last commit, for the wall time of a unit
 	saving time.Time // when a unit's results began to be written
+	taken  Energy    // at the last commit
 }
 
 // Run alternates until the budget is spent, measures the curve on the test split and
@@ -32,6 +33,7 @@ func Run(ctx context.Context, c Config, p Parts) (_ *Summary, err error) {
 		return nil, err
 	}
 	r := &run{Site: newSite(c, p), since: time.Now()}
+	r.taken = r.energy()
 	r.weight, r.search = Updates[c.Update](r.Site), Searches[c.Search](r.Site)
 	if p.Weight != nil {
 		r.weight = p.Weight(r.Site)
@@ -194,6 +196,8 @@ func (r *run) commit(rec Record) error {
 	now := time.Now()
 	rec.Spending.Wall, rec.Spending.Save, rec.Spending.Load = now.Sub(r.since).Seconds(), now.Sub(r.saving).Seconds(), r.loading
 	r.loading = 0
+	energy := r.energy()
+	rec.Spending.Energy, r.taken = energy.Minus(r.taken), energy
 	if err := r.Parts.Store.Commit(rec); err != nil {
 		return AtArchive.wrap("journal", err)
 	}

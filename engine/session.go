@@ -31,6 +31,7 @@ type Session struct {
 	overrun   bool  // ErrBudget was returned; it is for good
 	fault     error // first fault of the host; it is for good
 	cost      Cost
+	gauge     *gauge // may be nil
 }
 
 type saying struct{ role, content string }
@@ -75,15 +76,9 @@ func (s *Session) Generate(ctx context.Context, messages []Message, options Gene
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	prompt, err := s.encode(turns)
+	prompt, done, err := s.ask(ctx, turns, most, n)
 	if err != nil {
 		return nil, err
-	}
-	done, err := s.sample(ctx, Request{Prompt: prompt, MaxTokens: most, Sampling: s.sampling}, n)
-	s.cost.PolicySeconds += time.Since(begin).Seconds()
-	if err != nil {
-		return nil, s.failed(ctx, AtPolicy, err)
 	}
 	s.hear(turns)
 	s.left.Turns--
@@ -93,6 +88,25 @@ func (s *Session) Generate(ctx context.Context, messages []Message, options Gene
 		replies[i] = s.record(prompt, c)
 	}
 	return replies, nil
+}
+
+// ask is the way to the policy and back, on the clock.
+func (s *Session) ask(ctx context.Context, turns []Turn, most, n int) (prompt []int32, done []Completion, err error) {
+	begin := time.Now()
+	s.gauge.move(inGuest, atPolicy, begin)
+	defer func() {
+		end := time.Now()
+		s.gauge.move(atPolicy, inGuest, end)
+		s.cost.PolicySeconds += end.Sub(begin).Seconds()
+	}()
+	if prompt, err = s.encode(turns); err != nil {
+		return nil, nil, err
+	}
+	done, err = s.sample(ctx, Request{Prompt: prompt, MaxTokens: most, Sampling: s.sampling}, n)
+	if err != nil {
+		err = s.failed(ctx, AtPolicy, err)
+	}
+	return prompt, done, err
 }
 
 // turns checks a conversation and replaces honest handles by the sampled ids. A handle
@@ -229,12 +243,15 @@ func (s *Session) Tool(ctx context.Context, name, args string) (string, error) {
 	s.left.Tools--
 	use := &ToolUse{Name: valid(name), Args: valid(args)}
 	begin := time.Now()
+	s.gauge.move(inGuest, atTool, begin)
 	var result string
 	err := guard(AtTask, name, func() (err error) {
 		result, err = s.env.Tool(ctx, ToolCall{Name: name, Args: args, Written: s.written()})
 		return err
 	})
-	s.cost.ToolSeconds += time.Since(begin).Seconds()
+	end := time.Now()
+	s.gauge.move(atTool, inGuest, end)
+	s.cost.ToolSeconds += end.Sub(begin).Seconds()
 	if err != nil {
 		err = s.failed(ctx, AtTask, err)
 		if s.fault == nil && ctx.Err() == nil {

@@ -16,7 +16,8 @@ type Parts struct {
 	Proposer  Proposer
 	Store     Store
 	Admission Admission
-	Observer  Observer // may be nil
+	Observer  Observer    // may be nil
+	Energy    EnergyMeter // nil = joules are not known
 
 	// Ways to improve weights or harness that have no name in Updates and Searches; nil =
 	// what Config.Update and Config.Search say.
@@ -55,9 +56,10 @@ func newSite(c Config, p Parts) *Site {
 // that kill their sandbox are their proposer's problem.
 func (s *Site) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spending, error) {
 	s.meter.begin(len(jobs))
-	begin := time.Now()
+	begin, energy := time.Now(), s.energy()
 	ts, err := s.pool.Rollouts(ctx, jobs)
-	spending := Spending{Rollouts: time.Since(begin).Seconds()}
+	spending := Spending{Rollouts: time.Since(begin).Seconds(), Drain: s.pool.drain.Seconds(),
+		RolloutEnergy: s.energy().Minus(energy), Idle: s.pool.gauge.take()}
 	for _, t := range ts {
 		spending.Cost = spending.Cost.Add(t.Cost)
 	}
@@ -65,6 +67,14 @@ func (s *Site) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spendin
 		err = s.lost(ts)
 	}
 	return ts, spending, err
+}
+
+// energy is what the machine took so far.
+func (s *Site) energy() Energy {
+	if s.Parts.Energy == nil {
+		return Energy{}
+	}
+	return s.Parts.Energy.Energy()
 }
 
 // lost reports a host that lost everything, with the first cause.

@@ -32,12 +32,19 @@ type Spending struct {
 	Rollouts float64 `json:"rollouts"` // of these, with rollouts in flight
 	Load     float64 `json:"load"`     // of these, loading harnesses and weights
 	Save     float64 `json:"save"`     // of these, writing rollouts and weights
+	Drain    float64 `json:"drain"`    // of Rollouts, after the last one was admitted
+	Idle     Idle    `json:"idle"`     // of Rollouts, without a call at the policy
+	// Energy is what the machine took in Wall, and of this in Rollouts and in updates.
+	Energy        Energy `json:"energy,omitzero"`
+	RolloutEnergy Energy `json:"rollout_energy,omitzero"`
+	TrainEnergy   Energy `json:"train_energy,omitzero"`
 }
 
 // Add returns the sum of two spendings.
 func (s Spending) Add(o Spending) Spending {
 	return Spending{Cost: s.Cost.Add(o.Cost), Wall: s.Wall + o.Wall, Rollouts: s.Rollouts + o.Rollouts,
-		Load: s.Load + o.Load, Save: s.Save + o.Save}
+		Load: s.Load + o.Load, Save: s.Save + o.Save, Drain: s.Drain + o.Drain, Idle: s.Idle.Add(o.Idle),
+		Energy: s.Energy.Add(o.Energy), RolloutEnergy: s.RolloutEnergy.Add(o.RolloutEnergy), TrainEnergy: s.TrainEnergy.Add(o.TrainEnergy)}
 }
 
 // RecordKind says what a record is about.

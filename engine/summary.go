@@ -93,6 +93,7 @@ func (r *run) finish() (*Summary, error) {
 	out.Tokens = SummaryTokens{Prompt: cost.Prompt, Cached: cost.Cached, Sampled: cost.Sampled, Trained: cost.Trained}
 	out.Seconds = SummarySeconds{Total: s.Total.Wall, Rollout: s.Total.Rollouts, Sandbox: cost.SandboxSeconds,
 		Train: cost.TrainSeconds, Propose: cost.ProposeSeconds, Verify: cost.VerifySeconds}
+	out.Joules = s.Total.Energy.Total()
 	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
 	if err := r.Parts.Store.PutSummary(out); err != nil {
 		return nil, AtArchive.wrap("summary", err)

@@ -11,7 +11,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -62,17 +61,27 @@ func Rand(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, stream))
 }
 
-var answerPair = regexp.MustCompile(`<answer>([^<]*)</answer>`)
+// LastPair is what stands between the last complete pair of tags of a text that has no
+// other `<` inside; false when there is none. It takes time in proportion to the text.
+func LastPair(text, opening, closing string) (string, bool) {
+	for {
+		end := strings.LastIndex(text, closing)
+		if end < 0 {
+			return "", false
+		}
+		text = text[:end]
+		if begin := strings.LastIndexByte(text, '<'); begin >= 0 && strings.HasPrefix(text[begin:], opening) {
+			return text[begin+len(opening):], true
+		}
+	}
+}
 
 // Answer reads the answer from a text that the model wrote: the last complete pair of
 // answer tags (spec/nano.md section 3.1), trimmed and lower-cased; false when there is
 // none.
 func Answer(text string) (string, bool) {
-	pairs := answerPair.FindAllStringSubmatch(text, -1)
-	if len(pairs) == 0 {
-		return "", false
-	}
-	return Fold(pairs[len(pairs)-1][1]), true
+	answer, ok := LastPair(text, "<answer>", "</answer>")
+	return Fold(answer), ok
 }
 
 // Fold is the form in which answers are compared.

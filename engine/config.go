@@ -61,6 +61,13 @@ type Config struct {
 	// levers that help only together, so the default is 1 and the next phase measures
 	// the accepted harness again on fresh seeds.
 	AcceptP float64 `json:"accept_p"`
+	// Racing evaluates candidates on growing parts of the select tasks and drops those that
+	// can't win any more: it is the chance, for each, that the full evaluation would have
+	// put a dropped one first. 0 = all candidates on all tasks; .2 saves a quarter to
+	// three quarters of the rollouts and costs a point of choosing the best at most
+	// (bench/RESULTS.md). With it, a comparison's p holds at any time, so accept_p below 1
+	// asks for more than without.
+	Racing float64 `json:"racing,omitempty"`
 	// Coverage is the share of rollouts that the host must not have lost for a candidate
 	// to be accepted.
 	Coverage float64 `json:"coverage"`
@@ -194,6 +201,8 @@ func (c Config) Validate(d *Domain) error {
 		return fmt.Errorf("%w: cycles is %d, at least 2 for %s: the cycles say how stages share the budget", ErrConfig, c.Cycles, c.Condition)
 	case c.AcceptP <= 0 || c.AcceptP > 1:
 		return fmt.Errorf("%w: accept_p is %v, above 0 and at most 1", ErrConfig, c.AcceptP)
+	case !(c.Racing >= 0 && c.Racing < 1):
+		return fmt.Errorf("%w: racing is %v, from 0 (off) to below 1", ErrConfig, c.Racing)
 	case c.Coverage < 0 || c.Coverage > 1:
 		return fmt.Errorf("%w: coverage is %v, from 0 to 1", ErrConfig, c.Coverage)
 	case c.Sampling.Temperature <= 0 || c.Sampling.TopP <= 0 || c.Sampling.TopP > 1 || c.Sampling.TopK < 0:

@@ -13,7 +13,7 @@ func (s *Site) iterate(ctx context.Context, u Unit, state State, brief func(incu
 	if u.Index == 1 {
 		return s.evaluateIncumbent(ctx, u, state)
 	}
-	incumbent, err := s.Archived(state.Baseline, state.Harness)
+	incumbent, err := s.baseline(state)
 	if err != nil {
 		return SearchResult{}, err
 	}
@@ -31,11 +31,28 @@ func (s *Site) iterate(ctx context.Context, u Unit, state State, brief func(incu
 	if err != nil {
 		return SearchResult{}, err
 	}
+	if s.Config.Racing > 0 && len(loaded) > 0 {
+		err = s.race(ctx, u, incumbent, loaded, programs, state, &result)
+		return result, err
+	}
 	if err := s.evaluate(ctx, u, loaded, programs, &result); err != nil {
 		return SearchResult{}, err
 	}
 	s.choose(incumbent, loaded, &result)
 	return result, nil
+}
+
+// baseline are the incumbent's rollouts in this phase.
+func (s *Site) baseline(state State) ([]*Trajectory, error) {
+	var all []*Trajectory
+	for _, file := range state.Baseline {
+		ts, err := s.Archived(file, state.Harness)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ts...)
+	}
+	return all, nil
 }
 
 func (s *Site) selectTasks() []Task {

@@ -218,6 +218,7 @@ func (c Config) next(s State, d *Domain) (Unit, bool) {
 	if u.Phase == HarnessKind && u.Index == 1 {
 		need += c.cost(HarnessKind, 2, d) // evaluating alone changes nothing
 	}
+	need += s.Short * c.SelectSamples
 	switch {
 	case plan.Pace == PaceCycles && u.Cycle > c.Cycles,
 		plan.Pace == PaceCycles && u.Cycle == c.Cycles && plan.EndsWith == WeightKind && u.Phase == HarnessKind,

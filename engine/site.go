@@ -56,6 +56,11 @@ func newSite(c Config, p Parts) *Site {
 // that kill their sandbox are their proposer's problem.
 func (s *Site) Rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spending, error) {
 	s.meter.begin(len(jobs))
+	return s.rollouts(ctx, jobs)
+}
+
+// rollouts is Rollouts for a part of a unit.
+func (s *Site) rollouts(ctx context.Context, jobs []Job) ([]*Trajectory, Spending, error) {
 	begin, energy := time.Now(), s.energy()
 	ts, err := s.pool.Rollouts(ctx, jobs)
 	spending := Spending{Rollouts: time.Since(begin).Seconds(), Drain: s.pool.drain.Seconds(),

@@ -88,6 +88,8 @@ type Search struct {
 	Spent  bool   `json:"spent,omitempty"`
 	// Repairs is how many times refused candidates went back to the proposer.
 	Repairs int `json:"repairs,omitempty"`
+	// Race says who was played on what; nil = all candidates on all select tasks.
+	Race *Race `json:"race,omitempty"`
 }
 
 // Measure reports one point of the curve, after the run.
@@ -118,7 +120,8 @@ type State struct {
 
 	Entries  []Entry     // in the order of their first evaluation, with the latest score
 	Rejected []Rejection // of this harness phase
-	Baseline string      // file with the incumbent's select rollouts in this phase; empty = not yet evaluated
+	Baseline []string    // files with the incumbent's select rollouts in this phase; none = not yet evaluated
+	Short    int         // select tasks of this phase that the incumbent was not played on, since it won its race before
 	Phase    []HarnessID // evaluated in this phase
 	Points   []Point
 	Measured []Measure
@@ -204,7 +207,7 @@ func (s *State) apply(r Record) {
 	s.Points = append(s.Points, s.point(r, kind))
 	s.Phases++
 	s.InPhase = 0
-	s.Rejected, s.Phase, s.Baseline = nil, nil, ""
+	s.Rejected, s.Phase, s.Baseline, s.Short = nil, nil, nil, 0
 	s.Before, s.Means, s.Since = s.Spent, nil, 0
 }
 
@@ -230,8 +233,12 @@ func (s *State) applySearch(r Record) {
 	case r.Index > 1:
 		s.Failing = 0
 	}
-	if r.Index == 1 || r.Harness != s.Harness {
-		s.Baseline = r.File
+	switch {
+	case r.Index == 1 || r.Harness != s.Harness:
+		s.Baseline, s.Short = []string{r.File}, r.Search.short()
+	case r.Search.Race != nil && r.Search.Race.Incumbent > 0:
+		s.Baseline = append(s.Baseline[:len(s.Baseline):len(s.Baseline)], r.File)
+		s.Short -= r.Search.Race.Incumbent
 	}
 	s.Harness = r.Harness
 	s.Rejected = append(s.Rejected, r.Search.Rejected...)

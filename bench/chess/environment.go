@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	rules "github.com/corentings/chess/v2"
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
@@ -31,16 +31,11 @@ var moveTool = engine.ToolSpec{
 	Schema: `{"type":"object","properties":{"move":{"type":"string","description":"UCI, like h5f7 or e7e8q"}},"required":["move"]}`,
 }
 
-var movePair = regexp.MustCompile(`<move>([^<]*)</move>`)
-
 // writtenMove is the move in the last complete pair of move tags of a text, "" when there
 // is none.
 func writtenMove(text string) string {
-	pairs := movePair.FindAllStringSubmatch(text, -1)
-	if len(pairs) == 0 {
-		return ""
-	}
-	return strings.ToLower(strings.TrimSpace(pairs[len(pairs)-1][1]))
+	move, _ := bench.LastPair(text, "<move>", "</move>")
+	return bench.Fold(move)
 }
 
 // environment is the board of one rollout.

@@ -36,6 +36,7 @@ func TestResume_everyCondition(t *testing.T) {
 		"weights first": {"stagewise-weights-first", 1, nil},
 		"harness first": {"stagewise-harness-first", 0, nil},
 		"whale goes on": {"whale", 1, nil},
+		"racing":        {"harness-only", 0, func(c *engine.Config) { c.Racing, c.SelectTasks, c.Rollouts = .3, 20, 170 }},
 		"stops early":   {"weight-only", 0, func(c *engine.Config) { c.StopAt, c.Rollouts = .4, 400 }},
 	} {
 		t.Run(name, func(t *testing.T) {

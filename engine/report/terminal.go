@@ -224,6 +224,9 @@ func (s snapshot) line(r engine.Record) string {
 		if r.Search.Detectable > 0 {
 			fmt.Fprintf(&b, " detectable=%s", share(r.Search.Detectable))
 		}
+		if race := r.Search.Race; race != nil {
+			fmt.Fprintf(&b, " raced=%d/%d", r.Spent, race.Flat)
+		}
 		if r.Search.Failed != "" {
 			fmt.Fprintf(&b, " failed=%s", word(r.Search.Failed))
 		}

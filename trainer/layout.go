@@ -57,8 +57,9 @@ func newLayout(c checkpoint.Config) layout {
 		part := func(name string) span { return at[checkpoint.LayerName(i, name)] }
 		mix, width := newMixer(c, i, part)
 		l.layers = append(l.layers, layer{
-			norm1: part("input_layernorm"),
-			mixer: mix, width: width,
+			norm1:  part("input_layernorm"),
+			mixer:  mix,
+			width:  width,
 			out:    part("self_attn.o_proj"),
 			norm2:  part("post_attention_layernorm"),
 			gateUp: join(part("mlp.gate_proj"), part("mlp.up_proj")),

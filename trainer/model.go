@@ -34,8 +34,8 @@ type Model struct {
 	baseVersion uint64           // grows with every change of a weight
 	base        engine.WeightsID // of baseVersion baseOf, without adapters
 	baseOf      uint64
-	id      engine.WeightsID // of version idOf
-	idOf    uint64
+	id          engine.WeightsID // of version idOf
+	idOf        uint64
 }
 
 // newModel reserves weights, all zero, for sequences of up to context positions (0 = what

@@ -180,6 +180,9 @@ func bare(t testing.TB, c checkpoint.Config, dev *cuda.Device, o Options) *Train
 		if tr.tape != nil {
 			tr.tape.free()
 		}
+		if tr.reference != nil {
+			m.freeSibling(tr.reference)
+		}
 		m.free()
 	})
 	if err := m.upload(m.gaussian(7, 0.3)); err != nil {

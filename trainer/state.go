@@ -24,7 +24,7 @@ type savedState struct {
 	Format  int              `json:"format"` // stateFormat
 	Weights engine.WeightsID `json:"weights"`
 	Base    engine.WeightsID `json:"base,omitempty"` // of the frozen weights, with adapters only
-	Steps   int64            `json:"steps"` // optimizer steps taken, AdamW's t; 0 = no moments saved
+	Steps   int64            `json:"steps"`          // optimizer steps taken, AdamW's t; 0 = no moments saved
 }
 
 const stateFormat = 1

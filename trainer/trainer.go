@@ -69,7 +69,7 @@ type Trainer struct {
 	tape  *tape      // nil until the first step
 	// reference is what a policy gradient holds near; nil until it is asked for.
 	reference *Model
-	count Counters
+	count     Counters
 
 	policy  *Policy
 	learner *Learner

@@ -102,4 +102,5 @@ def main():
             print(name, "seed", seed)
 
 
-main()
+if __name__ == "__main__":
+    main()

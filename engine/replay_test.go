@@ -13,7 +13,7 @@ import (
 // Every rollout of a run can be run again: its weights are recalled, also those that were
 // pruned, and it comes out the same.
 func TestReplay(t *testing.T) {
-	for _, update := range []string{"", "advantage"} {
+	for _, update := range []string{"", "advantage", "policy-gradient"} {
 		config := enginetest.Config()
 		config.Update = update
 		_, records, store := mustPlay(t, config, nil)
@@ -91,6 +91,7 @@ func TestSame(t *testing.T) {
 		"nothing": {func(*engine.Trajectory) {}, ""},
 		"machine": {func(r *engine.Trajectory) {
 			r.Cost.Seconds, r.Cost.Cached, r.Events[1].Call.Cached, r.Events[1].Call.Seconds = 2, 0, 0, 2
+			r.Cost.Trained, r.Events[1].Call.Wall = 7, 3 // a replay does not train
 		}, ""},
 		"a bit":    {func(r *engine.Trajectory) { r.Events[1].Call.LogProbs[0] = math.Nextafter32(-.5, 0) }, "event 2 was"},
 		"a token":  {func(r *engine.Trajectory) { r.Events[1].Call.Sampled[0] = 3 }, "event 2 was"},

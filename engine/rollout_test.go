@@ -50,6 +50,15 @@ func timeless(t *testing.T, ts []*engine.Trajectory) string {
 	for _, tr := range ts {
 		one := *tr
 		one.Cost = engine.Cost{Prompt: tr.Cost.Prompt, Cached: tr.Cost.Cached, Sampled: tr.Cost.Sampled}
+		one.Events = nil
+		for _, e := range tr.Events {
+			if e.Call != nil {
+				c := *e.Call
+				c.Seconds, c.Wall = 0, 0
+				e.Call = &c
+			}
+			one.Events = append(one.Events, e)
+		}
 		if err := json.NewEncoder(&out).Encode(one); err != nil {
 			t.Fatal(err)
 		}

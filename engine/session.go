@@ -76,6 +76,7 @@ func (s *Session) Generate(ctx context.Context, messages []Message, options Gene
 	if err != nil {
 		return nil, err
 	}
+	before := s.cost.PolicySeconds
 	prompt, done, err := s.ask(ctx, turns, most, n)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (s *Session) Generate(ctx context.Context, messages []Message, options Gene
 	s.turn++
 	replies := make([]Reply, n)
 	for i, c := range done {
-		replies[i] = s.record(prompt, c)
+		replies[i] = s.record(prompt, c, s.cost.PolicySeconds-before)
 	}
 	return replies, nil
 }
@@ -218,9 +219,9 @@ func (s *Session) hear(turns []Turn) {
 	}
 }
 
-func (s *Session) record(prompt []int32, c Completion) Reply {
+func (s *Session) record(prompt []int32, c Completion, wall float64) Reply {
 	call := &Call{Handle: len(s.calls) + 1, Prompt: prompt, Sampled: c.Sampled, LogProbs: c.LogProbs,
-		Text: valid(c.Text), Stop: c.Stop, Weights: c.Weights, Cached: c.Cached, Seconds: c.Seconds}
+		Text: valid(c.Text), Stop: c.Stop, Weights: c.Weights, Cached: c.Cached, Seconds: c.Seconds, Wall: wall}
 	s.calls = append(s.calls, call)
 	s.events = append(s.events, Event{Call: call})
 	s.left.Tokens -= len(c.Sampled)

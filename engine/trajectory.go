@@ -11,7 +11,8 @@ type Call struct {
 	Stop     StopReason `json:"stop"`
 	Weights  WeightsID  `json:"weights"`
 	Cached   int        `json:"cached"`
-	Seconds  float64    `json:"seconds"`
+	Seconds  float64    `json:"seconds"`        // of the device's steps, shared out by tokens
+	Wall     float64    `json:"wall,omitempty"` // seconds from asking to the answer
 }
 
 // ToolUse is one tool call with its result.

@@ -130,6 +130,9 @@ func timeless(name string, text []byte) (string, error) {
 		}
 		for _, t := range ts {
 			t.Cost = counts(t.Cost)
+			for _, c := range t.Calls() {
+				c.Seconds, c.Wall = 0, 0
+			}
 			values = append(values, t)
 		}
 	case name == "ledger.jsonl":

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,7 @@ type Brain struct {
 	Moment float64 // stands for the optimizer's state: a step's size depends on it
 	// Calls counts completions by the request's seed, for faults that pass.
 	Calls map[uint64]int
+	near  *saved // reference weights of a policy gradient
 	// Fault, when not nil, may fail a completion: attempt counts from 0.
 	Fault func(r engine.Request, attempt int) error
 }
@@ -80,7 +83,7 @@ func (b *Brain) Generate(ctx context.Context, r engine.Request) (engine.Completi
 	case u < chance+.3:
 		text = "hmm"
 	}
-	c := engine.Completion{Text: text, Stop: engine.StopEnd, Weights: b.Weights(), Cached: len(r.Prompt) / 2}
+	c := engine.Completion{Text: text, Stop: engine.StopEnd, Weights: b.Weights(), Cached: len(r.Prompt) / 2, Seconds: 1e-9 * float64(len(text))}
 	for _, ch := range []byte(text) {
 		c.Sampled = append(c.Sampled, int32(ch))
 	}
@@ -119,7 +122,7 @@ func (b *Brain) Weights() engine.WeightsID {
 // Update raises the skill a little, depending on the ids and on the moment.
 func (b *Brain) Update(_ context.Context, batch []engine.Sequence) (engine.Update, error) {
 	b.mu.Lock()
-	u := engine.Update{NLL: 1 - b.Skill, GradNorm: float64(len(batch))}
+	u := engine.Update{NLL: 1 - b.Skill, GradNorm: float64(len(batch)), Seconds: 1e-9 * float64(len(batch))}
 	h := sha256.New()
 	for _, s := range batch {
 		u.Forward += len(s.IDs)
@@ -140,7 +143,43 @@ func (b *Brain) Update(_ context.Context, batch []engine.Sequence) (engine.Updat
 	return u, nil
 }
 
+// Reference reads what Save wrote.
+func (b *Brain) Reference(_ context.Context, dir string) error {
+	s, err := readSaved(dir)
+	b.near = &s
+	return err
+}
+
+// Reinforce raises the skill by a part of what Update does that depends on the advantages;
+// its distance to the reference is that of the skills.
+func (b *Brain) Reinforce(ctx context.Context, batch []engine.Sequence, by engine.Surrogate) (engine.Update, error) {
+	if by.Beta > 0 && b.near == nil {
+		return engine.Update{}, errors.New("no reference weights")
+	}
+	weighed := slices.Clone(batch)
+	for i := range weighed {
+		if len(weighed[i].LogProbs) == 0 {
+			return engine.Update{}, errors.New("a sequence without log-probs")
+		}
+		weighed[i].Weight = weighed[i].Advantage
+	}
+	before := b.Skill
+	u, err := b.Update(ctx, weighed)
+	if by.Beta > 0 {
+		u.KL = math.Abs(before - b.near.Skill)
+	}
+	return u, err
+}
+
 type saved struct{ Skill, Moment float64 }
+
+func readSaved(dir string) (s saved, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "weights.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	return s, err
+}
 
 // Save writes weights.json.
 func (b *Brain) Save(_ context.Context, dir string) (engine.WeightsID, error) {
@@ -155,12 +194,8 @@ func (b *Brain) Save(_ context.Context, dir string) (engine.WeightsID, error) {
 
 // Load reads what Save wrote.
 func (b *Brain) Load(_ context.Context, dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "weights.json"))
+	s, err := readSaved(dir)
 	if err != nil {
-		return err
-	}
-	var s saved
-	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
 	b.mu.Lock()

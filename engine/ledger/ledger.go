@@ -3,7 +3,10 @@
 // only place with times, so the journal beside them is the same for the same seed.
 //
 // It may know records and costs, nothing of how they came about. A rollout's own cost
-// is in its trajectory. Not covered: joules and money.
+// is in its trajectory; Rollouts adds its share of what the unit as a whole took.
+//
+// Not covered: joules and money of a unit that was not committed; joules of one process
+// on a machine that has others.
 package ledger
 
 import (

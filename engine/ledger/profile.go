@@ -106,6 +106,31 @@ func (t Total) Stages() []Stage {
 		{"save", s.Save}, {"idle", idle}}
 }
 
+// Device is the time in which the device worked: generating, and in updates. Answers from
+// elsewhere may overlap, so generating counts at most as the time that calls were out.
+func (t Total) Device() float64 { return t.generating() + t.Spending.Cost.LearnSeconds }
+
+func (t Total) generating() float64 {
+	s := t.Spending
+	return min(s.Cost.DeviceSeconds, max(0, s.Rollouts-s.Idle.Sum()))
+}
+
+// Idle is the time in which the device stood still, by cause, so that with Device it makes
+// up the wall time. While rollouts are in flight: opening them, harness code, tools and
+// verifiers with no call at the policy, and policy, the time around the device's steps
+// while there are calls. Update is the time around an update's.
+func (t Total) Idle() []Stage {
+	s, c := t.Spending, t.Spending.Cost
+	stages := []Stage{{"propose", c.ProposeSeconds}, {"load", s.Load}, {"save", s.Save},
+		{"start", s.Idle.Start}, {"harness", s.Idle.Guest}, {"tool", s.Idle.Tool}, {"verify", s.Idle.Verify},
+		{"policy", s.Rollouts - s.Idle.Sum() - t.generating()}, {"update", c.TrainSeconds - c.LearnSeconds}}
+	rest := s.Wall - t.Device()
+	for _, stage := range stages {
+		rest -= stage.Seconds
+	}
+	return append(stages, Stage{"other", rest})
+}
+
 // Kinds are the tokens of a total by what was done with them: prefill are the prompt
 // tokens that were not in the cache.
 type Kinds struct{ Prefill, Cached, Sampled, Trained int }

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"math"
 	"testing"
@@ -18,9 +19,16 @@ type counter struct {
 	engine.Store
 	rollouts, prompt, cached, sampled int
 	calls                             int
+	files                             map[string][]*engine.Trajectory
+	meter                             *meter
+	paid                              *spender
 }
 
 func (c *counter) PutTrajectories(file string, ts []*engine.Trajectory) error {
+	if c.files == nil {
+		c.files = map[string][]*engine.Trajectory{}
+	}
+	c.files[file] = ts
 	for _, t := range ts {
 		c.rollouts++
 		for _, call := range t.Calls() {
@@ -33,12 +41,36 @@ func (c *counter) PutTrajectories(file string, ts []*engine.Trajectory) error {
 	return c.Store.PutTrajectories(file, ts)
 }
 
+// meter is a machine whose processors took a joule between any two readings.
+type meter struct{ joules float64 }
+
+func (m *meter) Energy() engine.Energy {
+	m.joules++
+	return engine.Energy{Package: engine.Joules{Joules: m.joules, Seconds: m.joules / 100}}
+}
+
+// spender pays for each proposal.
+type spender struct {
+	engine.Proposer
+	spent engine.ProposalCost
+}
+
+func (s *spender) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, error) {
+	s.spent = s.spent.Add(engine.ProposalCost{Calls: 2, Input: 1000, Cached: 400, Output: 50, Dollars: .25, Unpriced: 1, Seconds: 3})
+	return s.Proposer.Propose(ctx, b)
+}
+
+func (s *spender) Spent() engine.ProposalCost { return s.spent }
+
 func played(t *testing.T, condition string) (*engine.Summary, []engine.Record, *counter) {
 	t.Helper()
 	store := &counter{Store: enginetest.NewStore(t.TempDir())}
 	config := enginetest.Config()
 	config.Condition = condition
-	s, err := engine.Run(t.Context(), config, enginetest.Parts(store))
+	parts := enginetest.Parts(store)
+	store.meter, store.paid = &meter{}, &spender{Proposer: parts.Proposer}
+	parts.Energy, parts.Proposer = store.meter, store.paid
+	s, err := engine.Run(t.Context(), config, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +109,16 @@ func TestProfile_sums(t *testing.T) {
 			if math.Abs(clock-part.Spending.Wall) > 1e-9 {
 				t.Errorf("%s: stages of %v s in %v s", condition, clock, part.Spending.Wall)
 			}
+			idle := part.Device()
+			for _, cause := range part.Idle() {
+				idle += cause.Seconds
+				if cause.Seconds < -1e-9 {
+					t.Errorf("%s: idle %v s by %s", condition, cause.Seconds, cause.Name)
+				}
+			}
+			if math.Abs(idle-part.Spending.Wall) > 1e-9 {
+				t.Errorf("%s: device and idle are %v s of %v s", condition, idle, part.Spending.Wall)
+			}
 			wall += part.Spending.Wall
 		}
 		if n := s.Rollouts.Weight + s.Rollouts.Harness; p.Phases.Rollouts != n {
@@ -85,8 +127,58 @@ func TestProfile_sums(t *testing.T) {
 		if parts != p.Total.Kinds() || units != len(records) || math.Abs(wall-p.Total.Spending.Wall) > 1e-9 {
 			t.Errorf("%s: parts %+v of %d units, %v s", condition, parts, units, wall)
 		}
+		if got := p.Total.Spending.Cost.Proposal; got != counted.paid.spent || condition != "stagewise-weights-first" && got.Calls == 0 {
+			t.Errorf("%s: proposals %+v, paid %+v", condition, got, counted.paid.spent)
+		}
+		if joules := p.Total.Spending.Energy.Package.Joules; s.Joules == nil || *s.Joules != joules || joules != counted.meter.joules-1 {
+			t.Errorf("%s: %v J of %v, summary %v", condition, joules, counted.meter.joules-1, s.Joules)
+		}
+		checkRollouts(t, records, counted)
 		checkPprof(t, p)
 		checkTrace(t, p)
+	}
+}
+
+// The rollouts of a unit, and their calls, add up to the unit.
+func checkRollouts(t *testing.T, records []engine.Record, counted *counter) {
+	t.Helper()
+	for _, r := range records {
+		l := ledger.NewLine(r)
+		want := l.Spending
+		var sum, calls engine.Cost
+		var joules, callJoules float64
+		for _, one := range ledger.Rollouts(l, r.File, counted.files[r.File]) {
+			sum = sum.Add(one.Cost)
+			joules += *one.Joules
+			for _, c := range one.Calls {
+				calls = calls.Add(engine.Cost{Prompt: c.Prefill + c.Cached, Cached: c.Cached, Sampled: c.Sampled, Trained: c.Trained, LearnSeconds: c.Learn,
+					DeviceSeconds: c.Device, PolicySeconds: c.Wall})
+				callJoules += *c.Joules
+			}
+		}
+		counts := func(c engine.Cost) [4]int { return [4]int{c.Prompt, c.Cached, c.Sampled, c.Trained} }
+		if counts(sum) != counts(want.Cost) || counts(calls) != counts(want.Cost) {
+			t.Errorf("unit %d: %v, its rollouts %v, its calls %v", r.Seq, counts(want.Cost), counts(sum), counts(calls))
+		}
+		near := func(what string, got, want float64) {
+			t.Helper()
+			if math.Abs(got-want) > 1e-9 {
+				t.Errorf("unit %d: %s %v, want %v", r.Seq, what, got, want)
+			}
+		}
+		near("verifying", sum.VerifySeconds, want.Cost.VerifySeconds)
+		near("tools", sum.ToolSeconds, want.Cost.ToolSeconds)
+		near("policy", calls.PolicySeconds, want.Cost.PolicySeconds)
+		near("device", calls.DeviceSeconds, want.Cost.DeviceSeconds)
+		near("learning", calls.LearnSeconds, want.Cost.LearnSeconds)
+		taken := want.RolloutEnergy.Package.Joules
+		if want.Cost.Trained > 0 {
+			taken += want.TrainEnergy.Package.Joules
+		}
+		if want.Cost.DeviceSeconds > 0 {
+			near("joules", joules, taken)
+			near("joules of calls", callJoules, taken)
+		}
 	}
 }
 

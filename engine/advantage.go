@@ -9,22 +9,29 @@ import (
 // samples of a task are a group, and a rollout's weight is its group advantage
 // (reward - mean) / deviation, where that is above 0. What succeeds one time in eight
 // counts much more than what succeeds seven times, and a task that always succeeds
-// teaches nothing. Everything else is RSFT.
-//
-// It is half of a policy gradient with group advantages: rollouts that are worse than
-// their group would be pushed away from, and a KL term would hold the weights near a
-// reference. Both need a learner that takes negative weights and the reference's
-// log-probabilities; the seam for them is Sequence (Weight, LogProbs) and this function.
+// teaches nothing. Everything else is RSFT. PolicyGradient has the other half.
 type Advantage struct{ Site *Site }
 
 // Step makes one step.
 func (a Advantage) Step(ctx context.Context, u Unit, s State) (StepResult, error) {
-	return a.Site.step(ctx, s, advantaged)
+	return a.Site.step(ctx, s, method{choose: advantaged})
 }
 
-// advantaged are the lessons of positive group advantages. Rollouts that the host lost
-// are in no group.
+// advantaged are the lessons of positive group advantages.
 func advantaged(ts []*Trajectory) []lesson {
+	var lessons []lesson
+	for _, l := range grouped(ts) {
+		if l.weight > 0 {
+			lessons = append(lessons, l)
+		}
+	}
+	return lessons
+}
+
+// grouped are the scored rollouts with their group advantages, as far as these are not 0.
+// Rollouts that the host lost are in no group. What failed without a verdict counts in its
+// group with its reward of 0, but teaches nothing: its harness may be to blame.
+func grouped(ts []*Trajectory) []lesson {
 	type moments struct{ n, sum, squares float64 }
 	groups := map[TaskID]moments{}
 	for _, t := range ts {
@@ -41,7 +48,7 @@ func advantaged(ts []*Trajectory) []lesson {
 		g := groups[t.Task]
 		mean := g.sum / g.n
 		deviation := math.Sqrt(max(0, g.squares/g.n-mean*mean))
-		if gain := t.Verdict.Reward - mean; gain > 1e-9 && deviation > 1e-9 {
+		if gain := t.Verdict.Reward - mean; math.Abs(gain) > 1e-9 && deviation > 1e-9 {
 			lessons = append(lessons, lesson{t, float32(gain / deviation)})
 		}
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	Samples   int       `json:"samples"` // G: rollouts per training task
 	Batch     int       `json:"batch"`   // sequences per optimizer step
 	Optimizer Optimizer `json:"optimizer"`
+	// PolicyGradient is the setting of the update policy-gradient.
+	PolicyGradient Surrogate `json:"policy_gradient"`
 
 	// Harness phase.
 	SelectTasks   int `json:"select_tasks"`   // tasks of the select split that are used; 0 = all
@@ -144,8 +146,9 @@ func Defaults() Config {
 		// Half of Steps, the stretch in which a phase's gain still shows on the nano model.
 		Adaptive: Adaptive{WindowSteps: 3, Window: .2, Least: 5, Patience: 2, Most: 15},
 		Prompts:  32, Samples: 8, Batch: 64,
-		Optimizer:   Optimizer{Rate: 5e-4, Beta1: .9, Beta2: .999, Eps: 1e-8, Decay: .01, Clip: 1},
-		SelectTasks: 64, SelectSamples: 1, AcceptP: 1, Coverage: .9,
+		Optimizer:      Optimizer{Rate: 5e-4, Beta1: .9, Beta2: .999, Eps: 1e-8, Decay: .01, Clip: 1},
+		PolicyGradient: Surrogate{Clip: .2, Beta: .02},
+		SelectTasks:    64, SelectSamples: 1, AcceptP: 1, Coverage: .9,
 		TestSamples: 8, CurveSamples: 2,
 		Sampling: Sampling{Temperature: 1, TopP: 1},
 		InFlight: 64, Retries: 2, SaveEvery: 1,
@@ -199,6 +202,8 @@ func (c Config) Validate(d *Domain) error {
 		return fmt.Errorf("%w: adaptive.window is %v epochs, above 0", ErrConfig, c.Adaptive.Window)
 	case plan.Pace == PaceStages && c.Cycles < 2:
 		return fmt.Errorf("%w: cycles is %d, at least 2 for %s: the cycles say how stages share the budget", ErrConfig, c.Cycles, c.Condition)
+	case !(c.PolicyGradient.Clip >= 0) || !(c.PolicyGradient.Beta >= 0) || math.IsInf(c.PolicyGradient.Beta, 0):
+		return fmt.Errorf("%w: policy_gradient has clip %v and beta %v, both at least 0", ErrConfig, c.PolicyGradient.Clip, c.PolicyGradient.Beta)
 	case c.AcceptP <= 0 || c.AcceptP > 1:
 		return fmt.Errorf("%w: accept_p is %v, above 0 and at most 1", ErrConfig, c.AcceptP)
 	case !(c.Racing >= 0 && c.Racing < 1):

@@ -24,7 +24,7 @@
 // metaharness.go and iteration.go (the two phases), session.go and rollout.go (how a
 // rollout comes about), accept.go (what is learned from), score.go and compare.go (what
 // is believed), plan.go and state.go (what comes next), run.go (how a unit is committed),
-// advantage.go and hillclimb.go (another way for each phase).
+// advantage.go, gradient.go and hillclimb.go (other ways for the phases).
 //
 // Rules that hold everywhere:
 //   - The trained ids are the sampled ids in the context they were sampled in.

@@ -45,9 +45,9 @@ type Update struct {
 	// large at the first mini-batch of a step = a mask, position or cache fault.
 	Drift    float64
 	DriftMax float64 // the largest of them
-	// Agree says that the drift is within what the learner's arithmetic allows. It means
+	// Apart says that the drift is beyond what the learner's arithmetic allows. It means
 	// nothing once another update came between sampling and this one.
-	Agree   bool
+	Apart   bool
 	KL      float64 // Reinforce: mean estimate of the divergence from the reference, per token
 	Clipped int     // Reinforce: tokens whose ratio has left the trust region
 	Seconds float64

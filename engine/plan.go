@@ -70,13 +70,15 @@ var Conditions = map[string]Plan{
 
 // Updates are the weight phases by name.
 var Updates = map[string]func(*Site) WeightPhase{
-	"":          func(s *Site) WeightPhase { return RSFT{s} },
-	"rsft":      func(s *Site) WeightPhase { return RSFT{s} },
-	"advantage": func(s *Site) WeightPhase { return Advantage{s} },
+	"":                func(s *Site) WeightPhase { return RSFT{s} },
+	"rsft":            func(s *Site) WeightPhase { return RSFT{s} },
+	"advantage":       func(s *Site) WeightPhase { return Advantage{s} },
+	"policy-gradient": func(s *Site) WeightPhase { return PolicyGradient{s} },
 }
 
-// choices say what each of Updates learns from.
-var choices = map[string]func([]*Trajectory) []lesson{"": rewarded, "rsft": rewarded, "advantage": advantaged}
+// methods say what each of Updates learns from, and how.
+var methods = map[string]method{"": {choose: rewarded}, "rsft": {choose: rewarded}, "advantage": {choose: advantaged},
+	"policy-gradient": {choose: grouped, gradient: true}}
 
 // Searches are the harness phases by name.
 var Searches = map[string]func(*Site) HarnessPhase{

@@ -42,6 +42,12 @@ func Recall(ctx context.Context, c Config, past Past, l Learner, p Policy, id We
 	if err := l.Load(ctx, past.WeightsDir(records[from].Saved)); err != nil {
 		return AtArchive.wrap("weights "+records[from].Saved, err)
 	}
+	by := methods[c.Update]
+	if by.gradient {
+		if err := s.holdNear(ctx, past.WeightsDir(state.Points[0].Saved)); err != nil {
+			return err
+		}
+	}
 	steps := Fold(records[:from+1]).Steps
 	for _, r := range records[from+1 : at+1] {
 		if r.Step == nil {
@@ -52,7 +58,7 @@ func Recall(ctx context.Context, c Config, past Past, l Learner, p Policy, id We
 			return AtArchive.wrap(r.File, err)
 		}
 		steps++
-		if err := s.learn(ctx, steps, choices[c.Update](ts), &StepResult{}); err != nil {
+		if err := s.learn(ctx, steps, by, ts, &StepResult{}); err != nil {
 			return err
 		}
 		if got := p.Weights(); got != r.Weights {

@@ -34,6 +34,7 @@ type Site struct {
 
 	harness HarnessID // the accepted harness whose program is loaded; no candidate
 	program Program
+	near    string // folder of the learner's reference weights
 	file    string // whose trajectories are in memory
 	read    []*Trajectory
 

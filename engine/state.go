@@ -73,7 +73,12 @@ type Step struct {
 	GradNorm  float64 `json:"grad_norm"` // of the first update, before clipping
 	// Drift is the mean |log-prob of learner - log-prob of policy| of the first update,
 	// where both have the same weights: anything but rounding is a fault.
-	Drift float64 `json:"drift"`
+	Drift    float64 `json:"drift"`
+	DriftMax float64 `json:"drift_max"` // the largest of them
+	// Of a policy gradient: the mean KL estimate, before each update, and the tokens whose
+	// ratio had left the trust region.
+	KL      float64 `json:"kl,omitempty"`
+	Clipped int     `json:"clipped,omitempty"`
 }
 
 // Search reports one iteration of the harness search.

@@ -345,7 +345,7 @@ func TestRun_refused(t *testing.T) {
 		"no select tasks":  {parts: func(p *engine.Parts) { p.Domain.Select = nil }, say: "bad setting: the domain has no select tasks"},
 		"leak":             {parts: func(p *engine.Parts) { p.Domain.Test[3] = p.Domain.Train[5] }, say: "task task5: is in split train and again in test"},
 		"seed harness":     {parts: func(p *engine.Parts) { p.Domain.Seed = "broken" }, say: "want hint=H turns=T"},
-		"update":           {config: func(c *engine.Config) { c.Update = "magic" }, say: `bad setting: unknown update "magic"; there are advantage, rsft`},
+		"update":           {config: func(c *engine.Config) { c.Update = "magic" }, say: `bad setting: unknown update "magic"; there are advantage, policy-gradient, rsft`},
 		"search":           {config: func(c *engine.Config) { c.Search = "magic" }, say: `bad setting: unknown search "magic"; there are hill-climber, meta-harness`},
 		"epochs":           {config: func(c *engine.Config) { c.Epochs = math.NaN() }, say: "bad setting: epochs is NaN"},
 		"stop":             {config: func(c *engine.Config) { c.StopAt = 2 }, say: "bad setting: stop_at is 2, from 0 (never) to 1"},

@@ -27,6 +27,7 @@ type generator struct {
 	mu     sync.Mutex
 	work   *sync.Cond
 	queue  []*sequence // handed over by Generate
+	load   Load        // before the step under way
 	closed bool
 	ended  chan struct{}
 
@@ -81,6 +82,7 @@ func (g *generator) collect() bool {
 	g.waiting = append(g.waiting, g.queue...)
 	clear(g.queue)
 	g.queue = g.queue[:0]
+	g.measure()
 	return !g.closed
 }
 

@@ -70,7 +70,7 @@ func (l *Learner) update(ctx context.Context, x lesson, by *surrogate) (engine.U
 	u := engine.Update{Tokens: step.Tokens, Forward: step.Forward, NLL: step.NLL, GradNorm: step.GradNorm,
 		Skipped: step.Skipped, Seconds: step.Seconds, Weights: id}
 	u.Drift, u.DriftMax = drift(nll, x.reported)
-	u.Agree = agree(l.t.model.precision, u.Drift, u.DriftMax)
+	u.Apart = apart(l.t.model.precision, u.Drift, u.DriftMax)
 	return u, nil
 }
 
@@ -98,12 +98,12 @@ const (
 	driftBelow   = 0.02
 )
 
-// agree compares a drift with the bound of its precision.
-func agree(p cuda.Precision, mean, most float64) bool {
+// apart compares a drift with the bound of its precision.
+func apart(p cuda.Precision, mean, most float64) bool {
 	if p == cuda.Float32 {
-		return most <= driftFloat32
+		return most > driftFloat32
 	}
-	return mean <= driftBelow
+	return mean > driftBelow
 }
 
 // Save writes the state to dir, see Trainer.Save.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/schedule/nvml"
+	"github.com/seed-7c27e6b8/whale/engine/schedule/sensor"
 	"github.com/seed-7c27e6b8/whale/sandbox"
 	"github.com/seed-7c27e6b8/whale/trainer"
 )
@@ -24,7 +26,39 @@ func (doctorCommand) Run(ctx context.Context) error {
 	} else {
 		fmt.Println("go        not found; candidates are interpreted, so a run does not need it")
 	}
+	doctorMachine()
 	return errors.Join(doctorDevice(ctx), doctorSandbox(ctx))
+}
+
+// doctorMachine says what can be read of memory, load, energy and cards. Nothing of it is
+// needed for a run.
+func doctorMachine() {
+	host := sensor.Files{}.Host()
+	bytes := func(r sensor.Reading) string {
+		if v, ok := r.Get(); ok {
+			return fmt.Sprintf("%.1f GB", v/1e9)
+		}
+		return r.Text("%.0f")
+	}
+	fmt.Printf("memory    %s free of %s\n", bytes(host.MemoryFree), bytes(host.MemoryTotal))
+	fmt.Printf("          waiting for memory: %s; load %s; cores by cgroup: %s\n", host.Stalled.Text("%.2f"), host.Load.Text("%.1f"), host.Cores.Text("%.1f"))
+	if rapl := sensor.OpenRAPL(sensor.Files{}); rapl.Missing() == "" {
+		fmt.Printf("energy    RAPL counts %d processor packages\n", rapl.Packages())
+	} else {
+		fmt.Printf("energy    joules of processors are not known: %s\n", rapl.Missing())
+	}
+	driver, err := nvml.Open()
+	if err != nil {
+		fmt.Printf("cards     none: %v\n", err)
+		return
+	}
+	cards, err := driver.Cards()
+	for _, card := range cards {
+		fmt.Printf("card %d    %s\n", card.Index, card.Line())
+	}
+	if err = errors.Join(err, driver.Close()); err != nil {
+		fmt.Printf("cards     %v\n", err)
+	}
 }
 
 // doctorDevice makes one training step and one completion with the embedded model.

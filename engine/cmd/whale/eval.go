@@ -65,7 +65,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		tasks = tasks[:min(c.Tasks, len(tasks))]
 	}
 	pool := engine.Pool{Domain: s.domain, Policy: s.trainer.Policy(), Sampling: config.Sampling,
-		Retries: config.Retries, Admission: admission(config)}
+		Retries: config.Retries, Admission: s.admission(config)}
 	var jobs []engine.Job
 	for _, task := range tasks {
 		for k := range c.Samples {

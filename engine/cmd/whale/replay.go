@@ -108,7 +108,7 @@ func (c *replayCommand) again(ctx context.Context, s *site, config engine.Config
 		return nil, err
 	}
 	defer program.Close()
-	pool := engine.Pool{Domain: s.domain, Policy: s.trainer.Policy(), Sampling: config.Sampling, Retries: config.Retries, Admission: admission(config)}
+	pool := engine.Pool{Domain: s.domain, Policy: s.trainer.Policy(), Sampling: config.Sampling, Retries: config.Retries, Admission: s.admission(config)}
 	ts, err := pool.Rollouts(ctx, []engine.Job{{Program: program, Harness: h.ID, Task: task, Sample: want.Sample, Seed: want.Seed, Phase: want.Phase}})
 	if err != nil {
 		return nil, err

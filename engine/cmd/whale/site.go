@@ -20,6 +20,7 @@ type site struct {
 	device  *cuda.Device
 	trainer *trainer.Trainer
 	sandbox *sandbox.Sandbox
+	machine *machine
 }
 
 // openSite opens the parts that a config names and resolves the device in it.
@@ -42,6 +43,7 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 	if s.trainer, err = openModel(c.Model, c.Domain, s.device, o); err != nil {
 		return nil, err
 	}
+	s.machine = openMachine(s.device.Kind())
 	s.sandbox, err = sandbox.Open(ctx, sandbox.Config{})
 	return s, err
 }
@@ -57,15 +59,21 @@ func (s *site) announce() {
 // parts are the engine's view of the site.
 func (s *site) parts(c engine.Config, store engine.Store, proposer engine.Proposer, observer engine.Observer) engine.Parts {
 	return engine.Parts{Domain: s.domain, Sandbox: s.sandbox, Policy: s.trainer.Policy(), Learner: s.trainer.Learner(),
-		Proposer: proposer, Store: store, Observer: observer, Admission: admission(c)}
+		Proposer: proposer, Store: store, Observer: observer, Admission: s.admission(c), Energy: s.machine.sampler}
 }
 
-func admission(c engine.Config) *schedule.Admission {
-	return schedule.New(schedule.Limits{Rollouts: c.InFlight, Tokens: c.TokensInFlight})
+// admission follows the settings, the policy's queue and the machine.
+func (s *site) admission(c engine.Config) *schedule.Admission {
+	a := schedule.NewQueued(schedule.Limits{Rollouts: c.InFlight, Tokens: c.TokensInFlight}, queue{s.trainer.Policy()})
+	s.machine.advised.Store(a)
+	return a
 }
 
 func (s *site) close() error {
 	var err error
+	if s.machine != nil {
+		s.machine.sampler.Close()
+	}
 	if s.sandbox != nil {
 		err = s.sandbox.Close()
 	}

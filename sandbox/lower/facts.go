@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,7 +19,7 @@ type use struct {
 
 // collect finds parents, and what happens to variables.
 func (s *source) collect() {
-	s.parent, s.vars = map[ast.Node]ast.Node{}, map[types.Object]*use{}
+	s.parent, s.vars, s.made = map[ast.Node]ast.Node{}, map[types.Object]*use{}, map[ast.Stmt][]*ast.CallExpr{}
 	var stack []ast.Node
 	ast.Inspect(s.File, func(n ast.Node) bool {
 		if n == nil {
@@ -44,6 +45,12 @@ func (s *source) collect() {
 	ast.Inspect(s.File, func(n ast.Node) bool {
 		s.note(n)
 		return true
+	})
+	s.becomes = map[types.Object][]ast.Expr{}
+	s.convertedTo(func(e ast.Expr, _ types.Type) {
+		if o := s.object(e); o != nil {
+			s.becomes[o] = append(s.becomes[o], e)
+		}
 	})
 }
 
@@ -281,20 +288,31 @@ func (s *source) statement(e ast.Node) ast.Stmt {
 // onlyAround says whether every call of a statement is around an expression or inside it,
 // so that the expression may be evaluated before the statement.
 func (s *source) onlyAround(e ast.Expr, stmt ast.Stmt) bool {
-	only := true
+	return !slices.ContainsFunc(s.callsOf(stmt), func(c *ast.CallExpr) bool {
+		return !s.inside(e, c) && !s.inside(c, e)
+	})
+}
+
+// callsOf gives the calls that a statement itself makes: conversions, function literals and
+// blocks left out.
+func (s *source) callsOf(stmt ast.Stmt) []*ast.CallExpr {
+	list, known := s.made[stmt]
+	if known {
+		return list
+	}
 	ast.Inspect(stmt, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit, *ast.BlockStmt:
 			return false
 		case *ast.CallExpr:
-			if n == ast.Node(e) {
-				return false
+			if !s.Info.Types[n.Fun].IsType() {
+				list = append(list, n)
 			}
-			only = only && (s.Info.Types[n.Fun].IsType() || s.inside(e, n) || s.inside(n, e))
 		}
 		return true
 	})
-	return only
+	s.made[stmt] = list
+	return list
 }
 
 // before puts an expression in a variable on the same line, before its statement.

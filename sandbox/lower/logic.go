@@ -38,6 +38,60 @@ func logic(s *source) {
 	})
 }
 
+// operands calls first where a call may change a variable that the same expression reads.
+// Go leaves the order open, and its compiler calls first:
+//
+//	if n > next() {  =>  v := next(); if n > v {
+func operands(s *source) {
+	each(s, func(b *ast.BinaryExpr) {
+		if b.Op == token.LAND || b.Op == token.LOR || !s.readsShared(b.X) {
+			return
+		}
+		ast.Inspect(b.Y, func(n ast.Node) bool {
+			if _, literal := n.(*ast.FuncLit); literal {
+				return false
+			}
+			c, ok := n.(*ast.CallExpr)
+			if !ok || !s.own(c) {
+				return true
+			}
+			if stmt := s.statement(c); stmt != nil && s.onlyAround(c, stmt) {
+				s.before(c, stmt)
+			}
+			return false
+		})
+	})
+}
+
+// own says whether a call may run a function of the source.
+func (s *source) own(c *ast.CallExpr) bool {
+	if s.Info.Types[c.Fun].IsType() || s.builtin(c) != "" {
+		return false
+	}
+	id := callee(c)
+	if id == nil {
+		return true
+	}
+	o := s.Info.Uses[id]
+	return o == nil || o.Pkg() == s.Pkg
+}
+
+// readsShared says whether an expression itself reads a variable that some function other
+// than the one around it may write.
+func (s *source) readsShared(e ast.Expr) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit, *ast.CallExpr:
+			return false
+		case *ast.Ident:
+			u := s.vars[s.Info.Uses[n]]
+			found = found || u != nil && u.writes+u.inPlace > 0 && (u.function == nil || u.captured > 0)
+		}
+		return !found
+	})
+	return found
+}
+
 // positional writes a keyed literal of a structure without keys.
 func (s *source) positional(l *ast.CompositeLit) bool {
 	t, ok := s.under(l).(*types.Struct)

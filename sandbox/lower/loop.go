@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 // loopCopies gives each pass its own copy of a loop variable that something may keep:
@@ -51,13 +52,12 @@ func (s *source) copyInto(body *ast.BlockStmt, names []ast.Expr, written bool) {
 
 // shared says whether a body takes a variable into a closure, its address, or makes an
 // interface of it.
-func (s *source) shared(body *ast.BlockStmt, o types.Object) (found bool) {
+func (s *source) shared(body *ast.BlockStmt, o types.Object) bool {
 	u := s.vars[o]
 	if u.captured > 0 || u.inPlace > 0 {
 		return true
 	}
-	s.converted(func(e ast.Expr) { found = found || s.object(e) == o && s.inside(e, body) })
-	return found
+	return slices.ContainsFunc(s.becomes[o], func(e ast.Expr) bool { return s.inside(e, body) })
 }
 
 // writes says whether a body assigns to a variable or a part of it.

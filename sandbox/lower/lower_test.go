@@ -54,6 +54,12 @@ var table = []struct{ name, before, after string }{
 	{"deferred argument", "func g() { x := 1; defer fmt.Sprint(x); x = 2; _ = x }", "w9x1 := x; defer fmt.Sprint(w9x1);"},
 	{"slice as one element", "func g(xs, ys []any) []any { xs = append(xs, ys); return xs }", "var w9x1 any = ys; xs = append(xs, w9x1);"},
 	{"element of an overwritten slice", "func g(s []int) []int { s = append(s[:1], 9, s[1]); return s }", "w9x1 := s[1]; s = append(s[:1], 9, w9x1);"},
+	{"keyed literal in a condition", "type T struct { n int; s string }\nfunc h(t T) int { return t.n }\nfunc g(x int) bool { return h(T{n: x}) > 1 && x > 2 }", "h(T{x, \"\"}) > 1 && x > 2"},
+	{"map literal in a condition", "func g(x int) bool { return len(map[int]int{x: 1}) > 1 && x > 2 }", "w9x1 := map[int]int{x: 1}; return len(w9x1) > 1 && x > 2"},
+	{"name in parentheses", "func g(x int, y bool) bool { return (x) > 1 && y }", "return  x  > 1 && y"},
+	{"operator beside an interface", "type I interface { M() }\nfunc g(x int) (I, int) { return nil, x * 2 }", "w9x1 := x * 2; return nil, w9x1"},
+	{"constant length", "func g(x []int) ([]int, int) { return append(x, 1), len(\"ab\") }", "w9x1 := append(x, 1); w9x2 := len(\"ab\"); return w9x1, w9x2"},
+	{"call that changes an operand", "var n = 1\nfunc next() int { n++; return n }\nfunc g() bool { if n > next() { return true }; return false }", "w9x1 := next(); if n > w9x1 {"},
 	{"max", "func g(a, b int) int { return max(a, b) }", "return w9xmax2int(a, b) }"},
 	{"clear", "func g(m map[string]int) { clear(m) }", "for w9x1 := range m { delete(m, w9x1) }"},
 }

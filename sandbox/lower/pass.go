@@ -37,6 +37,7 @@ var finders = []finder{
 	{"RECOVER-RESULT", recoveredResults},
 	{"PAREN", parentheses},
 	{"LOGIC", logic},
+	{"ORDER", operands},
 	{"CONST", constants},
 	{"RANGE-STRING", rangeString},
 	{"RANGE-ASSIGN", rangeAssign},
@@ -60,21 +61,44 @@ var finders = []finder{
 // type-checks a text; ok says whether it holds. A rewrite that would not compile is left
 // out.
 func Rewrite(c Checked, check func(Text) (next Checked, ok bool)) Checked {
+	checks := maxChecks
 	for range maxRounds {
-		list := choose(find(c))
-		if len(list) == 0 {
+		t := trial{from: c, check: check, left: checks}
+		t.take(choose(find(c)))
+		if len(t.good) == 0 {
 			return c
 		}
-		next, ok := check(c.Text.apply(list))
-		for i := 0; !ok && i < len(list); i++ { // one of them is bad: go on with the first that is not
-			next, ok = check(c.Text.apply(list[i : i+1]))
-		}
-		if !ok {
-			return c
-		}
-		c = next
+		c, checks = t.next, t.left
 	}
 	return c
+}
+
+// maxChecks bounds how often a source is type-checked in search of rewrites that would not
+// compile; the search takes about as many as a source has of them, times log n.
+const maxChecks = 100
+
+// trial finds those of a round's rewrites that hold together.
+type trial struct {
+	from  Checked
+	check func(Text) (Checked, bool)
+	left  int
+	good  []rewrite
+	next  Checked
+}
+
+// take adds what holds of a list to the good ones.
+func (t *trial) take(list []rewrite) {
+	if len(list) == 0 || t.left == 0 {
+		return
+	}
+	t.left--
+	with := append(t.good[:len(t.good):len(t.good)], list...)
+	if next, ok := t.check(t.from.Text.apply(with)); ok {
+		t.good, t.next = with, next
+	} else if len(list) > 1 {
+		t.take(list[:len(list)/2])
+		t.take(list[len(list)/2:])
+	}
 }
 
 func find(c Checked) []rewrite {
@@ -89,10 +113,12 @@ func find(c Checked) []rewrite {
 // source is what finders look at, and where they put what they find.
 type source struct {
 	Checked
-	parent map[ast.Node]ast.Node
-	vars   map[types.Object]*use
-	fresh  int
-	found  []rewrite
+	parent  map[ast.Node]ast.Node
+	vars    map[types.Object]*use
+	becomes map[types.Object][]ast.Expr  // where a variable becomes an interface
+	made    map[ast.Stmt][]*ast.CallExpr // see callsOf
+	fresh   int
+	found   []rewrite
 }
 
 // prefix of the names that rewrites make.

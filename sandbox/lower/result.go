@@ -244,7 +244,7 @@ func returns(s *source) {
 		from := r.Pos()
 		glue := ""
 		for _, e := range r.Results {
-			if s.constant(e) {
+			if s.constant(e) && s.builtin(e) == "" {
 				if strings.Contains(s.text(e), "\n") {
 					return
 				}
@@ -262,17 +262,31 @@ func returns(s *source) {
 	})
 }
 
+// besideInterface says whether another result is an interface of the source with methods.
+func (s *source) besideInterface(results *types.Tuple, i int) bool {
+	for j := range results.Len() {
+		t := results.At(j).Type()
+		if j != i && isInterface(t) && t.Underlying().(*types.Interface).NumMethods() > 0 && !s.wrapped(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // early says whether a return has a result that is written before another is read, or an
 // operator that is lost.
 func (s *source) early(r *ast.ReturnStmt, results *types.Tuple) bool {
 	for i, e := range r.Results {
+		if i > 0 && s.builtin(e) != "" { // also of a constant
+			return true
+		}
 		if s.constant(e) {
 			continue
 		}
+		if _, operator := ast.Unparen(e).(*ast.BinaryExpr); operator && s.besideInterface(results, i) {
+			return true
+		}
 		if len(r.Results) > 1 {
-			if i > 0 && s.builtin(e) != "" {
-				return true
-			}
 			for j := range results.Len() {
 				if i != j && results.At(j).Name() != "" && s.mentions(e, results.At(j)) {
 					return true

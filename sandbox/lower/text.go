@@ -37,23 +37,31 @@ type rewrite struct {
 	helper string
 }
 
-// collides says whether two rewrites touch the same place. Insertions at one place do, as
+// places are edits that don't touch one another, in the order of the text.
+type places []edit
+
+// collides says whether a rewrite touches one of the places. Insertions at one place do, as
 // their order would matter.
-func (r rewrite) collides(other rewrite) bool {
-	for _, a := range r.edits {
-		for _, b := range other.edits {
-			if a.from <= b.to && b.from <= a.to {
-				return true
-			}
-		}
+func (p places) collides(r rewrite) bool {
+	return slices.ContainsFunc(r.edits, func(e edit) bool {
+		i, _ := slices.BinarySearchFunc(p, e.from, func(taken edit, from int) int { return cmp.Compare(taken.to, from) })
+		return i < len(p) && p[i].from <= e.to
+	})
+}
+
+func (p *places) add(r rewrite) {
+	for _, e := range r.edits {
+		i, _ := slices.BinarySearchFunc(*p, e, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+		*p = slices.Insert(*p, i, e)
 	}
-	return false
 }
 
 // choose takes, in order, each rewrite that collides with none before it.
 func choose(list []rewrite) (chosen []rewrite) {
+	var taken places
 	for _, r := range list {
-		if !slices.ContainsFunc(chosen, r.collides) {
+		if !taken.collides(r) {
+			taken.add(r)
 			chosen = append(chosen, r)
 		}
 	}

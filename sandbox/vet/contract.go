@@ -11,7 +11,7 @@ import (
 
 // Bounds of a source.
 const (
-	maxSource = 256 << 10 // bytes
+	maxSource = 128 << 10 // bytes
 	maxDepth  = 200       // open brackets
 	maxNodes  = 1000      // nodes above one another
 )

@@ -15,6 +15,12 @@ type conversion struct {
 
 // conversions calls f for every conversion of a concrete value to an interface.
 func (p *program) conversions(f func(c conversion)) {
+	for _, c := range p.made {
+		f(c)
+	}
+}
+
+func (p *program) findConversions(f func(c conversion)) {
 	emit := func(e ast.Expr, to types.Type, kept bool) {
 		if e == nil || to == nil || !isInterface(to) {
 			return

@@ -33,6 +33,7 @@ const (
 // collect finds parents and variables.
 func (p *program) collect() {
 	p.parent, p.vars = map[ast.Node]ast.Node{}, map[*types.Var]*variable{}
+	p.uses, p.again, p.defers = map[types.Object][]*ast.Ident{}, map[ast.Node]ast.Node{}, map[ast.Node][]*ast.DeferStmt{}
 	var stack []ast.Node
 	ast.Inspect(p.file, func(n ast.Node) bool {
 		if n == nil {
@@ -43,8 +44,15 @@ func (p *program) collect() {
 			p.parent[n] = stack[len(stack)-1]
 		}
 		stack = append(stack, n)
+		p.nodes = append(p.nodes, n)
 		return true
 	})
+	each(p, func(id *ast.Ident) {
+		if o := p.info.Uses[id]; o != nil {
+			p.uses[o] = append(p.uses[o], id)
+		}
+	})
+	each(p, func(d *ast.DeferStmt) { p.defers[p.function(d)] = append(p.defers[p.function(d)], d) })
 	for id, o := range p.info.Defs {
 		if v, ok := o.(*types.Var); ok && !v.IsField() {
 			p.declare(id, v)
@@ -64,6 +72,7 @@ func (p *program) collect() {
 			p.userError = true
 		}
 	}
+	p.findConversions(func(c conversion) { p.made = append(p.made, c) })
 	p.conversions(func(c conversion) {
 		if isAny(c.to) && p.withMethods(c.from) {
 			p.converted = true
@@ -173,12 +182,16 @@ func (p *program) byAddress(s *ast.SelectorExpr) bool {
 
 // variable is the variable that an expression is, or nil.
 func (p *program) variable(e ast.Expr) *variable {
-	id, ok := unparen(e).(*ast.Ident)
-	if !ok {
-		return nil
-	}
-	o, _ := p.info.ObjectOf(id).(*types.Var)
+	o, _ := p.object(e).(*types.Var)
 	return p.vars[o]
+}
+
+// object is what an identifier names, or nil.
+func (p *program) object(e ast.Expr) types.Object {
+	if id, ok := unparen(e).(*ast.Ident); ok {
+		return p.info.ObjectOf(id)
+	}
+	return nil
 }
 
 // root is the variable whose own storage an expression x.f[i].g names, or nil.
@@ -229,7 +242,12 @@ func (p *program) loop(n ast.Node) ast.Node {
 				return l
 			}
 		case *ast.FuncDecl, *ast.FuncLit:
-			return backwardGoto(l)
+			to, known := p.again[l]
+			if !known {
+				to = backwardGoto(l)
+				p.again[l] = to
+			}
+			return to
 		}
 	}
 	return nil
@@ -290,10 +308,7 @@ func (p *program) onlyCalled(e ast.Expr) bool {
 	}
 	o := p.info.Defs[id]
 	only := true
-	for use, to := range p.info.Uses {
-		if to != o {
-			continue
-		}
+	for _, use := range p.uses[o] {
 		c, ok := p.parent[use].(*ast.CallExpr)
 		if !ok || c.Fun != ast.Expr(use) {
 			only = false

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 )
 
 var loopRules = []Rule{
@@ -97,7 +98,7 @@ func (p *program) guarded(s *ast.AssignStmt) bool {
 	if p.denies(next.Cond, ok) && leaves(next.Body) && !p.mentions(next.Body, value) {
 		return true
 	}
-	return p.implies(next.Cond, ok) && !p.usedAfter(value, next)
+	return p.implies(next.Cond, ok) && !p.usedAfter(p.object(s.Lhs[0]), next)
 }
 
 // implies says whether a condition is ok or ok && ...
@@ -117,11 +118,8 @@ func (p *program) denies(e ast.Expr, ok *variable) bool {
 	return is && n.Op == token.NOT && ok != nil && p.variable(n.X) == ok
 }
 
-func (p *program) usedAfter(v *variable, s ast.Stmt) (used bool) {
-	each(p, func(id *ast.Ident) {
-		used = used || id.Pos() > s.End() && p.variable(id) == v && v != nil
-	})
-	return used
+func (p *program) usedAfter(o types.Object, s ast.Stmt) bool {
+	return slices.ContainsFunc(p.uses[o], func(id *ast.Ident) bool { return id.Pos() > s.End() })
 }
 
 // following is the statement after s in its block, or nil.

@@ -11,7 +11,7 @@ var resultRules = []Rule{
 	{Name: "RECOVER-RESULT", Why: "its results are stale after a panic", Hint: "name the results and set each on the first lines", find: recoverResult},
 	{Name: "RETURN-NAMED", Why: "the first is written before the second is read", Hint: "use unnamed results", find: returnNamed},
 	{Name: "RETURN-BUILTIN", Why: "it overwrites another result", Hint: "n := len(s) first, then return x, n", find: returnBuiltin},
-	{Name: "RETURN-IFACE", Why: "the operator is lost or panics", Hint: "assign it to a variable first", find: returnInterface},
+	{Name: "RETURN-IFACE", Why: "the operator is lost, or it panics", Hint: "assign it to a variable first", find: returnInterface},
 	{Name: "RETURN-FUNC", Why: "it panics", Hint: "return func(s string) string { return f(s) }", find: returnFunction},
 	{Name: "DEFER-ARG", Why: "the call sees the later value", Hint: "give the call a copy that does not change", find: deferArgument},
 	{Name: "DEFER-PANIC", Why: "the other deferred calls are skipped", Hint: "do not panic in a deferred function", find: deferPanic},
@@ -134,11 +134,11 @@ func recoverResult(p *program) {
 		if safe {
 			return
 		}
-		each(p, func(d *ast.DeferStmt) {
-			if p.function(d) == n && p.mentionsRecover(d) {
+		for _, d := range p.defers[n] {
+			if p.mentionsRecover(d) {
 				p.refuse(d, "recover in a function with results")
 			}
-		})
+		}
 	})
 }
 
@@ -193,7 +193,7 @@ func returnBuiltin(p *program) {
 			return
 		}
 		for i, e := range r.Results {
-			if name := p.builtin(e); name != "" && i > 0 && !p.constant(e) {
+			if name := p.builtin(e); name != "" && i > 0 {
 				p.refuse(e, "%s as a later result", name)
 			}
 		}
@@ -204,7 +204,13 @@ func returnInterface(p *program) {
 	each(p, func(r *ast.ReturnStmt) {
 		results := p.results(r)
 		for i, e := range r.Results {
-			if len(r.Results) != results.Len() || !isInterface(results.At(i).Type()) || p.constant(e) {
+			if len(r.Results) != results.Len() || p.constant(e) {
+				continue
+			}
+			if _, operator := unparen(e).(*ast.BinaryExpr); operator && p.besideInterface(results, i) {
+				p.refuse(e, "operator beside an interface of the source")
+			}
+			if !isInterface(results.At(i).Type()) {
 				continue
 			}
 			switch e := unparen(e).(type) {
@@ -220,6 +226,17 @@ func returnInterface(p *program) {
 			}
 		}
 	})
+}
+
+// besideInterface says whether another result is an interface of the source with methods.
+func (p *program) besideInterface(results *types.Tuple, i int) bool {
+	for j := range results.Len() {
+		t := results.At(j).Type()
+		if j != i && isInterface(t) && !isAny(t) && !isErrorType(t) {
+			return true
+		}
+	}
+	return false
 }
 
 func returnFunction(p *program) {
@@ -270,13 +287,7 @@ func id1(id *ast.Ident, ok bool) ast.Expr {
 
 func deferPanic(p *program) {
 	each(p, func(d *ast.DeferStmt) {
-		count := 0
-		each(p, func(other *ast.DeferStmt) {
-			if p.function(other) == p.function(d) {
-				count++
-			}
-		})
-		if count < 2 {
+		if len(p.defers[p.function(d)]) < 2 {
 			return
 		}
 		ast.Inspect(d, func(n ast.Node) bool {

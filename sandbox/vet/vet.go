@@ -10,7 +10,6 @@ import (
 	"go/token"
 	"go/types"
 	"slices"
-	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/lower"
@@ -125,8 +124,16 @@ func (p *program) position(pos token.Pos) token.Position {
 		return token.Position{}
 	}
 	at := p.text.Origin(p.fset.Position(pos).Offset)
-	before := p.source[:min(at, len(p.source))]
-	return token.Position{Line: strings.Count(before, "\n") + 1, Column: at - strings.LastIndex(before, "\n")}
+	if p.lines == nil {
+		p.lines = []int{0}
+		for i := range len(p.source) {
+			if p.source[i] == '\n' {
+				p.lines = append(p.lines, i+1)
+			}
+		}
+	}
+	line, _ := slices.BinarySearch(p.lines, min(at, len(p.source))+1)
+	return token.Position{Line: line, Column: at - p.lines[line-1] + 1}
 }
 
 // syntaxErrors turns the parser's errors into refusals.
@@ -152,6 +159,7 @@ type Rule struct {
 // program is a source under examination, and what was found in it.
 type program struct {
 	source string     // as written
+	lines  []int      // where they begin in it, once asked for
 	text   lower.Text // what is looked at
 	fset   *token.FileSet
 	file   *ast.File
@@ -161,6 +169,12 @@ type program struct {
 	vars   map[*types.Var]*variable
 	rule   Rule // the one that is looking
 	found  []finding
+
+	nodes  []ast.Node // in the order of the text
+	uses   map[types.Object][]*ast.Ident
+	made   []conversion
+	again  map[ast.Node]ast.Node         // function to its backward goto
+	defers map[ast.Node][]*ast.DeferStmt // of each function
 
 	userError bool // some type of the source is an error
 	converted bool // some type with methods of the source is converted to any
@@ -195,12 +209,11 @@ func (p *program) sorted() (out []*engine.LoadError) {
 	return out
 }
 
-// each calls f for every node of a type.
+// each calls f for every node of a type, after collect.
 func each[N ast.Node](p *program, f func(n N)) {
-	ast.Inspect(p.file, func(n ast.Node) bool {
+	for _, n := range p.nodes {
 		if n, ok := n.(N); ok {
 			f(n)
 		}
-		return true
-	})
+	}
 }

@@ -111,10 +111,20 @@ func g() (name string, err error) { return "", nil }`},
 		`func f(s string) (string, int) { return s, len(s) }`,
 		`func f(s string) (string, int) { n := len(s)
 	return s, n }`},
+	{"RETURN-BUILTIN",
+		`func f(xs []int) ([]int, int) { return append(xs, 1), len("ab") }`,
+		`func f(xs []int) ([]int, int) { n := len("ab")
+	return append(xs, 1), n }`},
 	{"RETURN-IFACE",
 		`func f(x int) any { return -x }`,
 		`func f(x int) any { y := -x
 	return y }`},
+	{"RETURN-IFACE",
+		`type I interface { M() }
+func f(n int) (I, int) { return nil, n * 2 }`,
+		`type I interface { M() }
+func f(n int) (I, int) { twice := n * 2
+	return nil, twice }`},
 	{"RETURN-FUNC",
 		`func g(s string) string { return s }
 func f() func(string) string { return g }`,

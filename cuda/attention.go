@@ -18,11 +18,13 @@ import "C"
 // Attention is causal attention over packed sequences (spec/models.md 1.3). Start [B+1]:
 // sequence b owns rows Start[b]..Start[b+1), Start[0] = 0, Start[B] = T. Head h of row t starts
 // at t*LdQ + h*HeadD; query head h reads key/value head h / (H/K). Scale multiplies the scores
-// (HeadD^-1/2). Out rows are LdO apart. LSE [T, H] is the log-sum-exp of the scaled scores for
+// (HeadD^-1/2). Precision BF16 lets a device round factors to bfloat16; the CPU never does. Out
+// rows are LdO apart. LSE [T, H] is the log-sum-exp of the scaled scores for
 // the backward; it may be zero.
 type Attention struct {
 	T, B, H, K, HeadD, LdQ, LdKV, LdO int
 	Scale                             float32
+	Precision                         Precision
 	Start                             Ints
 	Query, Key, Value                 Floats
 	Out, LSE                          Floats
@@ -51,8 +53,9 @@ func (d *Device) Attention(a Attention) error {
 	c.matrix("Out", a.Out.memory, a.T, a.LdO, a.H*a.HeadD)
 	c.optional("LSE", a.LSE.memory, a.T*a.H)
 	s := C.whale_attention{T: C.int(a.T), B: C.int(a.B), H: C.int(a.H), K: C.int(a.K), d: C.int(a.HeadD),
-		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), start: a.Start.c(),
-		q: a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c()}
+		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), precision: C.whale_precision(a.Precision),
+		start: a.Start.c(),
+		q:     a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_forward(dev, &s) })
 }
 
@@ -61,6 +64,7 @@ func (d *Device) Attention(a Attention) error {
 type AttentionGrad struct {
 	T, B, H, K, HeadD, LdQ, LdKV, LdO int
 	Scale                             float32
+	Precision                         Precision
 	Start                             Ints
 	Query, Key, Value                 Floats
 	Out, LSE, DOut                    Floats
@@ -82,8 +86,9 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 	c.matrix("DKey", a.DKey.memory, a.T, a.LdKV, a.K*a.HeadD)
 	c.matrix("DValue", a.DValue.memory, a.T, a.LdKV, a.K*a.HeadD)
 	s := C.whale_attention_grad{T: C.int(a.T), B: C.int(a.B), H: C.int(a.H), K: C.int(a.K), d: C.int(a.HeadD),
-		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), start: a.Start.c(),
-		q: a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c(), do_: a.DOut.c(),
+		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), precision: C.whale_precision(a.Precision),
+		start: a.Start.c(),
+		q:     a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c(), do_: a.DOut.c(),
 		dq: a.DQuery.c(), dk: a.DKey.c(), dv: a.DValue.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_backward(dev, &s) })
 }
@@ -97,6 +102,7 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 type Paged struct {
 	T, B, H, K, HeadD, P, Pages, MaxPages, LdQ, LdKV, LdO int
 	Scale                                                 float32
+	Precision                                             Precision
 	Seq, Pos                                              Ints // [T]
 	PageTable                                             Ints // [B, MaxPages]
 	Query, Key, Value                                     Floats
@@ -107,7 +113,8 @@ type Paged struct {
 func (a *Paged) c() C.whale_paged {
 	return C.whale_paged{T: C.int(a.T), B: C.int(a.B), H: C.int(a.H), K: C.int(a.K), d: C.int(a.HeadD), P: C.int(a.P),
 		pages: C.int(a.Pages), max_pages: C.int(a.MaxPages), ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO),
-		scale: C.float(a.Scale), seq: a.Seq.c(), pos: a.Pos.c(), page_table: a.PageTable.c(),
+		scale: C.float(a.Scale), precision: C.whale_precision(a.Precision),
+		seq: a.Seq.c(), pos: a.Pos.c(), page_table: a.PageTable.c(),
 		q: a.Query.c(), k: a.Key.c(), v: a.Value.c(), kpages: a.KeyPages.c(), vpages: a.ValuePages.c(), o: a.Out.c()}
 }
 

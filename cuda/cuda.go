@@ -66,7 +66,7 @@ func (s Status) Error() string {
 // Error is the failure of one call on one device.
 type Error struct {
 	Status Status
-	Kind   string // "cpu"
+	Kind   string // "cpu", "simt"
 	Op     string // the operator, in lower case: "matmul"
 	Text   string // cause, naming the field for BadShape
 }
@@ -91,24 +91,38 @@ type Option func(*options)
 
 type options struct{ isa string }
 
+const whyRoom = 256 // bytes for the line that says why Open failed
+
 // WithISA forces an instruction set ("avx512", "avx2" or "portable" on the CPU) instead
-// of the best of the machine. Open answers NoDevice if the machine lacks it.
+// of the best of the machine, or a way of running the kernels ("reverse", "shuffle",
+// "checked", "library" on simt, see gpu.h). Open answers NoDevice if the machine lacks it.
 func WithISA(isa string) Option { return func(o *options) { o.isa = isa } }
 
-// Open opens the device of a kind ("cpu") that may use the given number of cores, the
-// calling thread being one of them. Idle cores are parked. Errors: NoDevice, NoMemory,
-// BadShape (threads < 1).
+// Open opens the device of a kind that may use the given number of cores, the calling
+// thread being one of them. Idle cores are parked. Kinds: "cpu"; "simt", which runs the CUDA
+// kernels on the CPU thread by thread and needs g++ the first time. Errors: NoDevice,
+// NoMemory, BadShape (threads < 1).
 func Open(kind string, threads int, opts ...Option) (*Device, error) {
 	var o options
 	for _, f := range opts {
 		f(&o)
 	}
-	ckind, cisa := C.CString(kind), C.CString(o.isa)
-	defer C.free(unsafe.Pointer(ckind))
-	defer C.free(unsafe.Pointer(cisa))
+	kernels, err := kernelsFor(kind, o.isa)
+	if err != nil {
+		return nil, &Error{Status: NoDevice, Kind: kind, Op: "open", Text: err.Error()}
+	}
+	ckind, cisa, ckernels, why := C.CString(kind), C.CString(o.isa), C.CString(kernels), (*C.char)(C.calloc(1, whyRoom))
+	defer func() {
+		for _, s := range []*C.char{ckind, cisa, ckernels, why} {
+			C.free(unsafe.Pointer(s))
+		}
+	}()
 	d := &Device{kind: kind}
-	if st := C.whale_open(ckind, C.int(threads), cisa, &d.ptr); st != C.WHALE_OK {
-		text := fmt.Sprintf("%v (threads %d, isa %q)", Status(st), threads, o.isa)
+	if st := C.whale_open(ckind, C.int(threads), cisa, ckernels, &d.ptr, why, whyRoom); st != C.WHALE_OK {
+		text := C.GoString(why)
+		if text == "" {
+			text = Status(st).Error()
+		}
 		return nil, &Error{Status: Status(st), Kind: kind, Op: "open", Text: text}
 	}
 	d.isa = C.GoString(C.whale_isa(d.ptr))
@@ -126,7 +140,7 @@ func (d *Device) Close() {
 	}
 }
 
-// ISA is the instruction set in use: "avx512", "avx2" or "portable".
+// ISA is the instruction set in use: "avx512", "avx2", "portable", or "simt".
 func (d *Device) ISA() string { return d.isa }
 
 // Kind is the kind the device was opened with.

@@ -1,4 +1,4 @@
-/* device.c: opening the CPU device, its memory and scratch. */
+/* device.c: opening a device; memory and scratch of the CPU device. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "device.h"
+#include "gpu.h"
 
 enum { line = 64, most_threads = 1024 };
 
@@ -25,14 +26,13 @@ static const whale_ops *find_ops(const char *isa) {
     return &whale_ops_portable;
 }
 
-whale_status whale_open(const char *kind, int threads, const char *isa, whale_device **out) {
-    *out = NULL;
-    if (strcmp(kind, "cpu")) return WHALE_NO_DEVICE;
-    if (threads < 1 || threads > most_threads) return WHALE_BAD_SHAPE;
+/* Fills in the CPU device. */
+static whale_status open_cpu(whale_device *dev, int threads, const char *isa) {
     const whale_ops *ops = find_ops(isa);
-    if (!ops) return WHALE_NO_DEVICE;
-    whale_device *dev = calloc(1, sizeof *dev);
-    if (!dev) return WHALE_NO_MEMORY;
+    if (!ops) {
+        snprintf(dev->error, sizeof dev->error, "this machine lacks the instruction set %.40s", isa);
+        return WHALE_NO_DEVICE;
+    }
     dev->ops = ops;
 #if defined(__x86_64__)
     dev->bf16 = ops == &whale_ops_avx512 && __builtin_cpu_supports("avx512bf16");
@@ -41,16 +41,30 @@ whale_status whale_open(const char *kind, int threads, const char *isa, whale_de
     dev->scratch = calloc((size_t)threads + 1, sizeof *dev->scratch);
     dev->scratch_bytes = calloc((size_t)threads + 1, sizeof *dev->scratch_bytes);
     if (threads > 1) dev->pool = whale_pool_start(threads);
-    if (!dev->scratch || !dev->scratch_bytes || (threads > 1 && !dev->pool)) {
-        whale_close(dev);
-        return WHALE_NO_MEMORY;
+    return dev->scratch && dev->scratch_bytes && (threads == 1 || dev->pool) ? WHALE_OK : WHALE_NO_MEMORY;
+}
+
+whale_status whale_open(const char *kind, int threads, const char *isa, const char *kernels, whale_device **out, char *why, size_t room) {
+    *out = NULL;
+    if (threads < 1 || threads > most_threads) {
+        snprintf(why, room, "%d threads, needs 1 to %d", threads, most_threads);
+        return WHALE_BAD_SHAPE;
     }
-    *out = dev;
-    return WHALE_OK;
+    whale_device *dev = calloc(1, sizeof *dev);
+    if (!dev) return WHALE_NO_MEMORY;
+    whale_status st = strcmp(kind, "cpu") ? gpu_open(dev, kind, isa, kernels, threads) : open_cpu(dev, threads, isa);
+    if (st == WHALE_OK) {
+        *out = dev;
+        return WHALE_OK;
+    }
+    snprintf(why, room, "%s", dev->error);
+    whale_close(dev);
+    return st;
 }
 
 void whale_close(whale_device *dev) {
     if (!dev) return;
+    if (dev->gpu) gpu_close(dev);
     if (dev->pool) whale_pool_stop(dev->pool);
     for (int i = 0; dev->scratch && i <= dev->threads; i++) free(dev->scratch[i]);
     free(dev->scratch);
@@ -59,7 +73,7 @@ void whale_close(whale_device *dev) {
 }
 
 const char *whale_error(whale_device *dev) { return dev->error; }
-const char *whale_isa(whale_device *dev) { return dev->ops->isa; }
+const char *whale_isa(whale_device *dev) { return dev->gpu ? gpu_isa(dev) : dev->ops->isa; }
 
 /* At least one line, whole lines, so that a vector may be read past an odd end. */
 static void *lines(size_t bytes) {
@@ -101,6 +115,7 @@ static const size_t mapped = 64 << 10;
 #endif
 
 whale_status whale_alloc(whale_device *dev, size_t bytes, void **out) {
+    if (dev->gpu) return gpu_alloc(dev, bytes, 0, out);
     *out = NULL;
     if (bytes > SIZE_MAX - 4 * line) return no_memory(dev, bytes);
     size_t all = bytes + 2 * line;
@@ -119,9 +134,20 @@ whale_status whale_alloc(whale_device *dev, size_t bytes, void **out) {
     return WHALE_OK;
 }
 
+whale_status whale_alloc_indices(whale_device *dev, size_t n, int32_t **out) {
+    void *p;
+    size_t bytes = n < SIZE_MAX / sizeof **out ? n * sizeof **out : SIZE_MAX;
+    whale_status st = dev->gpu ? gpu_alloc(dev, bytes, 1, &p) : whale_alloc(dev, bytes, &p);
+    *out = st == WHALE_OK ? p : NULL;
+    return st;
+}
+
 void whale_free(whale_device *dev, void *p) {
-    (void)dev;
     if (!p) return;
+    if (dev->gpu) {
+        gpu_free(dev, p);
+        return;
+    }
     char *base = (char *)p - line;
     size_t all = *(size_t *)(void *)base;
     if (all < mapped) free(base);
@@ -129,19 +155,19 @@ void whale_free(whale_device *dev, void *p) {
 }
 
 whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes) {
-    (void)dev;
+    if (dev->gpu) return gpu_upload(dev, dst, host_src, bytes);
     memcpy(dst, host_src, bytes);
     return WHALE_OK;
 }
 
 whale_status whale_download(whale_device *dev, void *host_dst, const void *src, size_t bytes) {
-    (void)dev;
+    if (dev->gpu) return gpu_download(dev, host_dst, src, bytes);
     memcpy(host_dst, src, bytes);
     return WHALE_OK;
 }
 
 whale_status whale_copy(whale_device *dev, void *dst, const void *src, size_t bytes) {
-    (void)dev;
+    if (dev->gpu) return gpu_copy(dev, dst, src, bytes);
     memcpy(dst, src, bytes);
     return WHALE_OK;
 }

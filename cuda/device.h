@@ -1,4 +1,5 @@
-/* device.h: inside of the CPU device. The outside is whale.h. */
+/* device.h: inside of a device. The outside is whale.h. A device is the CPU, with a table of
+ * operators for its instruction set, or runs the CUDA kernels (gpu.h). */
 #ifndef WHALE_DEVICE_H
 #define WHALE_DEVICE_H
 
@@ -41,8 +42,10 @@ extern const whale_ops whale_ops_avx2, whale_ops_avx512;
 #endif
 
 typedef struct whale_pool whale_pool;
+typedef struct gpu gpu;
 
 struct whale_device {
+    gpu *gpu;          /* NULL on the CPU; else nothing below is used but error */
     const whale_ops *ops;
     int bf16;          /* products in bfloat16 can run */
     int threads;
@@ -68,7 +71,11 @@ void whale_pool_run(whale_pool *p, whale_piece *f, const void *job, int n);
  * benchmarks: no product can be faster. */
 double whale_fma_loop(whale_device *dev, int rounds);
 
-/* ---- device.c ---- */
+/* ---- device.c, gpu.c ---- */
+
+/* n indices at p where the host can read them; NULL if that is not memory of indices. */
+const int32_t *gpu_on_host(whale_device *dev, const int32_t *p, size_t n);
+static inline const int32_t *on_host(whale_device *dev, const int32_t *p, size_t n) { return dev->gpu ? gpu_on_host(dev, p, n) : p; }
 
 /* Room for every thread of the next job. Contents are lost. */
 whale_status whale_scratch(whale_device *dev, size_t bytes);

@@ -27,23 +27,27 @@ const elem = 4 // bytes of a float32 and of an int32
 
 // Floats reserves n zeroed floats. The caller frees them. Errors: NoMemory, BadShape (n < 0), Broken.
 func (d *Device) Floats(n int) (Floats, error) {
-	m, err := d.reserve(n)
+	m, err := d.reserve(n, func(dev *C.whale_device, p *unsafe.Pointer) C.whale_status {
+		return C.whale_alloc(dev, C.size_t(n)*elem, p)
+	})
 	return Floats{m}, err
 }
 
 // Ints reserves n zeroed int32. The caller frees them. Errors: NoMemory, BadShape (n < 0), Broken.
 func (d *Device) Ints(n int) (Ints, error) {
-	m, err := d.reserve(n)
+	m, err := d.reserve(n, func(dev *C.whale_device, p *unsafe.Pointer) C.whale_status {
+		return C.whale_alloc_indices(dev, C.size_t(n), (**C.int32_t)(unsafe.Pointer(p)))
+	})
 	return Ints{m}, err
 }
 
-func (d *Device) reserve(n int) (memory, error) {
+func (d *Device) reserve(n int, alloc func(*C.whale_device, *unsafe.Pointer) C.whale_status) (memory, error) {
 	if n < 0 {
 		return memory{}, d.badShape("alloc", "%d elements", n)
 	}
 	var p unsafe.Pointer
 	err := d.run("alloc", func(dev *C.whale_device) C.whale_status {
-		return C.whale_alloc(dev, C.size_t(n)*elem, &p)
+		return alloc(dev, &p)
 	})
 	if err != nil {
 		return memory{}, err

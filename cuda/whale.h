@@ -1,6 +1,7 @@
 /* whale.h: the one C interface of the numeric library.
  *
- * Every device implements exactly these calls; so far there is one, the CPU in op.c.
+ * Every device implements exactly these calls: the CPU, and simt, which runs the CUDA kernels
+ * on the CPU thread by thread.
  * All calls return a whale_status; the text of the last failure of a device is
  * whale_error(dev). Pointers named without `host_` are device memory got from
  * whale_alloc; on the CPU device that is ordinary memory, 64-byte aligned.
@@ -22,7 +23,9 @@
  * Bits: each output element of every op is computed by one fixed order of operations
  * that depends on its own row and the shapes' widths only. It does not depend on the
  * number of rows in the call, on the other rows, or on the number of threads. Weight
- * gradients depend on the rows of the call in their order, never on the threads.
+ * gradients depend on the rows of the call in their order, never on the threads. That is the
+ * CPU device. Elsewhere the same call gives the same bits again, but the order may follow the
+ * number of rows: a row among others is within rounding of the row alone.
  */
 #ifndef WHALE_H
 #define WHALE_H
@@ -44,15 +47,20 @@ typedef enum {
 
 typedef struct whale_device whale_device;
 
-/* kind "cpu"; threads >= 1 is the number of cores the device may use (the calling
+/* kind "cpu" or "simt"; threads >= 1 is the number of cores the device may use (the calling
  * thread is one of them; the others park when idle). isa "" = best of the machine,
- * or "avx512", "avx2", "portable" to force a path (tests run all of them). */
-whale_status whale_open(const char *kind, int threads, const char *isa, whale_device **out);
+ * or "avx512", "avx2", "portable" to force a path (tests run all of them); of simt, see simt_open
+ * in gpu.h. kernels is where a device finds its compiled kernels; "" for the CPU. On failure one
+ * line that says why goes to why [room]. */
+whale_status whale_open(const char *kind, int threads, const char *isa, const char *kernels, whale_device **out, char *why, size_t room);
 void         whale_close(whale_device *dev);
 const char  *whale_error(whale_device *dev);
 const char  *whale_isa(whale_device *dev);
 
 whale_status whale_alloc(whale_device *dev, size_t bytes, void **out);   /* zeroed */
+/* Memory for ids, positions, pages and the like, n of them, zeroed. Only whale_upload writes it, so
+ * that a device which can't look into its memory keeps a copy and checks indices before it launches. */
+whale_status whale_alloc_indices(whale_device *dev, size_t n, int32_t **out);
 void         whale_free(whale_device *dev, void *p);
 whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes);
 whale_status whale_download(whale_device *dev, void *host_dst, const void *src, size_t bytes);
@@ -113,7 +121,9 @@ typedef struct {
 } whale_matmul;
 whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a);
 typedef struct {
-    int T, N, M, lddy, lddx; int accumulate; whale_precision precision; const float *dy, *w; float *dx;
+    int T, N, M, lddy, lddx; int accumulate; whale_precision precision;
+    const float *dy, *w, *packed; /* packed: as in whale_matmul; devices that gain nothing by it read w */
+    float *dx;
 } whale_matmul_grad_x;
 whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a);
 typedef struct {
@@ -133,15 +143,16 @@ whale_status whale_rope_apply(whale_device *dev, const whale_rope *a);
 /* ---- causal GQA attention over packed sequences (training), spec/models.md 1.3 ----
  * start [B+1]: sequence b owns rows start[b]..start[b+1). q, k, v, o row strides ldq, ldkv, ldo;
  * head h of row t: q + t*ldq + h*d. scale = d^-1/2. lse [T, H] = log-sum-exp of the scaled
- * scores, written for the backward (may be NULL). */
+ * scores, written for the backward (may be NULL). precision BF16 lets the device round factors to
+ * bfloat16; the CPU has attention in float32 only and takes either. */
 typedef struct {
-    int T, B, H, K, d, ldq, ldkv, ldo; float scale;
+    int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *start; const float *q, *k, *v; float *o, *lse;
 } whale_attention;
 whale_status whale_attention_forward(whale_device *dev, const whale_attention *a);
 /* dq, dk, dv are overwritten (=), with the strides of q, k, v. do_ has the stride of o. */
 typedef struct {
-    int T, B, H, K, d, ldq, ldkv, ldo; float scale;
+    int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *start; const float *q, *k, *v, *o, *lse, *do_; float *dq, *dk, *dv;
 } whale_attention_grad;
 whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a);
@@ -154,7 +165,7 @@ whale_status whale_attention_backward(whale_device *dev, const whale_attention_g
  * All rows of a call are stored before any is attended. Same bits as whale_attention_forward
  * for the same row (both walk the keys in the same blocks of absolute position). */
 typedef struct {
-    int T, B, H, K, d, P, pages, max_pages, ldq, ldkv, ldo; float scale;
+    int T, B, H, K, d, P, pages, max_pages, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *seq, *pos, *page_table;
     const float *q, *k, *v; float *kpages, *vpages; float *o;
 } whale_paged;

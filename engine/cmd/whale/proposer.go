@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/engine/propose/api"
+	"github.com/seed-7c27e6b8/whale/engine/propose/api/anthropic"
+	"github.com/seed-7c27e6b8/whale/engine/propose/api/openai"
 	"github.com/seed-7c27e6b8/whale/engine/propose/builtin"
 	"github.com/seed-7c27e6b8/whale/engine/propose/command"
 	"github.com/seed-7c27e6b8/whale/engine/propose/desk"
@@ -48,43 +52,145 @@ func (f *proposerFlags) apply(c *engine.Config) {
 }
 
 // openProposer makes the proposer of the settings. What it would miss later (a program, a
-// key, a model, a price) it names now.
+// key, a model, a price) it names now; no key is printed.
 func openProposer(c engine.Config) (engine.Proposer, error) {
-	set := c.Proposing
-	wrong := func(format string, args ...any) (engine.Proposer, error) {
-		return nil, usageError{fmt.Errorf("proposer "+c.Proposer+": "+format, args...)}
+	p, err := makeProposer(c)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("proposer %s: %w", c.Proposer, err)}
 	}
-	var p *command.Proposer
+	return p, nil
+}
+
+func makeProposer(c engine.Config) (engine.Proposer, error) {
+	set := c.Proposing
 	switch {
 	case c.Proposer == "builtin":
 		return builtin.Proposer{}, nil
 	case c.Proposer == "command":
-		p = &command.Proposer{Argv: strings.Fields(os.ExpandEnv(set.Command))}
+		p := &command.Proposer{Argv: strings.Fields(os.ExpandEnv(set.Command))}
 		if len(p.Argv) == 0 {
-			return wrong("--proposer-command is missing: the program and its arguments")
+			return nil, errors.New("--proposer-command is missing: the program and its arguments")
 		}
+		return p, setCommand(p, set)
 	case command.Agents[c.Proposer] != nil:
-		var err error
-		if p, err = command.NewAgent(c.Proposer, set.Model); err != nil {
-			return wrong("%w", err)
+		p, err := command.NewAgent(c.Proposer, set.Model)
+		if err != nil {
+			return nil, err
 		}
-	default:
-		return wrong("unknown; there are builtin, command, claude-code, codex, anthropic, openai")
+		return p, setCommand(p, set)
+	case services[c.Proposer].open != nil:
+		return openService(c.Proposer, set)
 	}
+	return nil, errors.New("unknown; there are builtin, command, claude-code, codex, anthropic, openai")
+}
+
+// setCommand writes limits and budget into a proposer that is a program.
+func setCommand(p *command.Proposer, set engine.Proposing) error {
 	if err := p.Find(); err != nil {
-		return wrong("%w", err)
+		return err
 	}
 	if set.Key != "" {
 		if os.Getenv(set.Key) == "" {
-			return wrong("the environment variable %s is not set", set.Key)
+			return fmt.Errorf("the environment variable %s is not set", set.Key)
 		}
 		p.Pass, p.Hide = append(p.Pass, set.Key), append(p.Hide, os.Getenv(set.Key))
 	}
 	if p.Usage == nil && (set.Tokens > 0 || set.Dollars > 0) {
-		return wrong("a budget in tokens or dollars needs an agent that says what it spends")
+		return errors.New("a budget in tokens or dollars needs an agent that says what it spends")
 	}
-	p.Limit = time.Duration(set.Minutes * float64(time.Minute))
-	p.Budget = desk.Budget{Tokens: set.Tokens, Dollars: set.Dollars}
-	return p, nil
+	p.Limit, p.Budget = wall(set), desk.Budget{Tokens: set.Tokens, Dollars: set.Dollars}
+	return nil
 }
 
+func wall(set engine.Proposing) time.Duration {
+	return time.Duration(set.Minutes * float64(time.Minute))
+}
+
+// service is a model service that can propose.
+type service struct {
+	keys []string // variables that may have its key, the usual one first
+	url  string   // variable that may have another base URL
+	open func(set engine.Proposing, variable, key string) api.Model
+}
+
+var services = map[string]service{
+	"anthropic": {[]string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}, "ANTHROPIC_BASE_URL",
+		func(set engine.Proposing, variable, key string) api.Model {
+			s := anthropic.Settings{Model: set.Model, URL: set.URL, Key: key}
+			if variable == "ANTHROPIC_AUTH_TOKEN" {
+				s.Key, s.Token = "", key
+			}
+			return anthropic.New(s)
+		}},
+	"openai": {[]string{"OPENAI_API_KEY"}, "OPENAI_BASE_URL",
+		func(set engine.Proposing, _, key string) api.Model {
+			return openai.New(openai.Settings{Model: set.Model, URL: set.URL, Key: key})
+		}},
+}
+
+// openService makes a proposer that is a model behind a service.
+func openService(name string, set engine.Proposing) (engine.Proposer, error) {
+	s := services[name]
+	if set.URL == "" {
+		set.URL = os.Getenv(s.url)
+	}
+	variable, key, err := s.key(set)
+	if err != nil {
+		return nil, err
+	}
+	if set.Model == "" {
+		return nil, errors.New("--proposer-model is missing: the model's name at the service")
+	}
+	price, known := api.PriceOf(set.Model)
+	if set.Price != "" {
+		if price, err = api.ParsePrice(set.Price); err != nil {
+			return nil, err
+		}
+		known = true
+	} else if set.URL != "" {
+		price, known = api.Price{}, false // the list prices are those of the makers
+	}
+	if set.Dollars > 0 && !known {
+		return nil, fmt.Errorf("a budget in dollars needs --proposer-price: what %s costs is not known", set.Model)
+	}
+	return &api.Proposer{Name: name, Model: s.open(set, variable, key), Price: price, Hide: []string{key},
+		Budget: desk.Budget{Tokens: set.Tokens, Dollars: set.Dollars}, Limit: wall(set), Turns: set.Turns}, nil
+}
+
+// key finds the key in the environment. A service at another address may need none.
+func (s service) key(set engine.Proposing) (variable, key string, err error) {
+	names := s.keys
+	if set.Key != "" {
+		names = []string{set.Key}
+	}
+	for _, name := range names {
+		if key := os.Getenv(name); key != "" {
+			return name, key, nil
+		}
+	}
+	if set.URL != "" && set.Key == "" {
+		return "", "", nil
+	}
+	return "", "", fmt.Errorf("no key: the environment variable %s is not set", strings.Join(names, " or "))
+}
+
+// proposerLine are the flags that differ from the defaults.
+func proposerLine(c engine.Config) []string {
+	var parts []string
+	p := c.Proposing
+	for _, flag := range []struct {
+		name string
+		is   any
+		want bool
+	}{
+		{"proposer", c.Proposer, c.Proposer != engine.Defaults().Proposer}, {"proposer-command", "'" + p.Command + "'", p.Command != ""},
+		{"proposer-model", p.Model, p.Model != ""}, {"proposer-url", p.URL, p.URL != ""}, {"proposer-key", p.Key, p.Key != ""},
+		{"proposer-tokens", p.Tokens, p.Tokens != 0}, {"proposer-dollars", p.Dollars, p.Dollars != 0}, {"proposer-price", p.Price, p.Price != ""},
+		{"proposer-minutes", p.Minutes, p.Minutes != 0}, {"proposer-turns", p.Turns, p.Turns != 0}, {"repairs", c.Repairs, c.Repairs != engine.Defaults().Repairs},
+	} {
+		if flag.want {
+			parts = append(parts, fmt.Sprintf("--%s %v", flag.name, flag.is))
+		}
+	}
+	return parts
+}

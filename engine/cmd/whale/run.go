@@ -193,7 +193,7 @@ func commandLine(c engine.Config) string {
 		value, was any
 	}{
 		{"data", c.Data, d.Data}, {"condition", c.Condition, d.Condition}, {"model", c.Model, d.Model},
-		{"proposer", "'" + c.Proposer + "'", "'" + d.Proposer + "'"}, {"seed", c.Seed, d.Seed},
+		{"seed", c.Seed, d.Seed},
 		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"epochs", c.Epochs, d.Epochs}, {"stop-at", c.StopAt, d.StopAt},
 		{"iterations", c.Iterations, d.Iterations},
 		{"candidates", c.Candidates, d.Candidates}, {"racing", c.Racing, d.Racing}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
@@ -202,5 +202,5 @@ func commandLine(c engine.Config) string {
 			parts = append(parts, fmt.Sprintf("--%s %v", f.name, f.value))
 		}
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(append(parts, proposerLine(c)...), " ")
 }

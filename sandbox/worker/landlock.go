@@ -26,6 +26,28 @@ const (
 // landlock confines the calling thread and what it starts. The result names what holds
 // then: nothing on a kernel without Landlock.
 func landlock(cacheDir string) (held []string) {
+	var rules []landlockRule
+	if os.MkdirAll(cacheDir, 0o755) == nil {
+		rules = append(rules, landlockRule{cacheDir, landlockWrite})
+	}
+	for _, path := range []string{"/proc/self/exe", "/lib", "/lib64", "/usr/lib", "/usr/lib64"} {
+		rules = append(rules, landlockRule{path, landlockExecute})
+	}
+	// Landlock doesn't hide other processes' /proc files from the one that it holds.
+	for _, path := range []string{"/proc/self", "/etc/ld.so.cache", "/dev/null"} {
+		rules = append(rules, landlockRule{path, landlockRead})
+	}
+	return landlockRestrict(rules)
+}
+
+// landlockRule gives rights on a file, or a folder with all in it.
+type landlockRule struct {
+	path   string
+	rights uint64
+}
+
+// landlockRestrict leaves the calling thread, and what it starts, these files only.
+func landlockRestrict(rules []landlockRule) (held []string) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
 		return nil
@@ -36,15 +58,8 @@ func landlock(cacheDir string) (held []string) {
 		return nil
 	}
 	defer unix.Close(int(set))
-	if os.MkdirAll(cacheDir, 0o755) == nil {
-		landlockAllow(int(set), cacheDir, landlockWrite&handled.Handled_access_fs)
-	}
-	for _, path := range []string{"/proc/self/exe", "/lib", "/lib64", "/usr/lib", "/usr/lib64"} {
-		landlockAllow(int(set), path, landlockExecute)
-	}
-	// Landlock doesn't hide other processes' /proc files from the one that it holds.
-	for _, path := range []string{"/proc/self", "/etc/ld.so.cache", "/dev/null"} {
-		landlockAllow(int(set), path, landlockRead)
+	for _, r := range rules {
+		landlockAllow(int(set), r.path, r.rights&handled.Handled_access_fs)
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0); errno != 0 {
 		return nil
@@ -80,7 +95,7 @@ func landlockHandled(version int) unix.LandlockRulesetAttr {
 	return handled
 }
 
-// landlockAllow adds a file or a folder with all in it. What isn't there needs no rule.
+// landlockAllow adds one rule. What isn't there needs no rule.
 func landlockAllow(set int, path string, rights uint64) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -66,6 +66,32 @@ func calls(compiles bool) []call {
 	return allowed
 }
 
+// foreignCalls are what an interpreter with machine code of its own needs: besides a
+// compiling worker's, to be started, to look for files and to read about itself. There are
+// no sockets, no processes besides threads of its own, and no signals to others.
+func foreignCalls() []call {
+	allowed := append(calls(true), call{unix.SYS_IOCTL, equal, 1, unix.TCGETS}, call{unix.SYS_PRLIMIT64, equal, 0, 0})
+	allowed = slices.DeleteFunc(allowed, func(c call) bool { return c.number == unix.SYS_IOCTL && c.value != unix.TCGETS })
+	for _, number := range append([]uint32{
+		unix.SYS_EXECVE, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_READLINKAT, unix.SYS_GETCWD, unix.SYS_DUP, unix.SYS_DUP3,
+		unix.SYS_UNAME, unix.SYS_SYSINFO, unix.SYS_STATX, unix.SYS_FADVISE64, unix.SYS_PPOLL, unix.SYS_PSELECT6,
+		unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETEGID, unix.SYS_GETPPID, unix.SYS_UMASK,
+		unix.SYS_SET_TID_ADDRESS, unix.SYS_CLOCK_GETRES, unix.SYS_GETRUSAGE, unix.SYS_TIMES, unix.SYS_READV, unix.SYS_WRITEV,
+	}, foreignByArchitecture()...) {
+		allowed = append(allowed, call{number: number})
+	}
+	return allowed
+}
+
+// foreignByArchitecture are the calls of old that x86 still has.
+func foreignByArchitecture() []uint32 {
+	if runtime.GOARCH != "amd64" {
+		return nil
+	}
+	const open, stat, lstat, poll, access, dup2, archPrctl, readlink, mkdir, unlink, rmdir, rename, sysSelect = 2, 4, 6, 7, 21, 33, 158, 89, 83, 87, 84, 82, 23
+	return []uint32{open, stat, lstat, poll, access, dup2, archPrctl, readlink, mkdir, unlink, rmdir, rename, sysSelect}
+}
+
 // Places in the kernel's struct seccomp_data.
 const (
 	seccompNumber   = 0
@@ -115,8 +141,10 @@ func filter(allowed []call) []unix.SockFilter {
 
 // seccomp confines all threads of the process for good and says whether it did. No new
 // privileges must be settled before.
-func seccomp(compiles bool) bool {
-	program := filter(calls(compiles))
+func seccomp(compiles bool) bool { return install(calls(compiles)) }
+
+func install(allowed []call) bool {
+	program := filter(allowed)
 	order := unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&order)))
 	runtime.KeepAlive(program)

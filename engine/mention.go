@@ -37,6 +37,10 @@ type taboo struct {
 	whole  map[string]bool // answers that count only when a text is nothing else
 }
 
+// fewAnswers is how many different answers a domain has at most that are labels rather
+// than facts: harnesses have to name them.
+const fewAnswers = 20
+
 // newTaboo collects it. What the seed harness, its advice or the tools say themselves is
 // no secret; names of data sets stay taboo where only the advice has them.
 func newTaboo(d *Domain) *taboo {
@@ -45,6 +49,7 @@ func newTaboo(d *Domain) *taboo {
 		t.names[phrase(words(name))] = true
 	}
 	keeper, _ := d.World.(Keeper)
+	answers := map[string]bool{}
 	for _, split := range []Split{Train, Select, Test} {
 		for _, task := range d.Tasks(split) {
 			t.ids[phrase(words(string(task.ID)))] = true
@@ -55,8 +60,13 @@ func newTaboo(d *Domain) *taboo {
 				continue
 			}
 			for _, answer := range keeper.References(task) {
-				t.addAnswer(answer)
+				answers[answer] = true
 			}
+		}
+	}
+	if len(answers) > fewAnswers {
+		for answer := range answers {
+			t.addAnswer(answer)
 		}
 	}
 	known := d.Seed + "\n" + d.Skill

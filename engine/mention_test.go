@@ -14,13 +14,19 @@ type keeper struct {
 func (k keeper) References(t Task) []string { return k.answers[t.ID] }
 
 func mentionDomain() *Domain {
-	return &Domain{Name: "d", Names: []string{"HotpotQA", "natural questions"},
+	d := &Domain{Name: "d", Names: []string{"HotpotQA", "natural questions"},
 		Seed:  "package harness\n\nconst hint = \"Ask about Gervan first.\"\n",
 		Skill: "hotpotqa: say Paris, not Paris, France. `Where was Gervan born?`",
 		Train: []Task{{ID: "t0123abc", Input: "Where was Gervan born?"}, {ID: "t4", Input: "Who is the mayor of the birthplace of Oldo?"}},
 		Test:  []Task{{ID: "t-99", Input: "7+5"}},
 		World: keeper{answers: map[TaskID][]string{"t0123abc": {"Kelmo", "Paris", "yes"}, "t4": {"the red House", "green", "12"}, "t-99": {"Zorba Lo"}}},
 	}
+	for i := range 2 * fewAnswers { // so many that they are no labels
+		id := TaskID(fmt.Sprint("more", i))
+		d.Train = append(d.Train, Task{ID: id})
+		d.World.(keeper).answers[id] = []string{fmt.Sprint("Filler", i)}
+	}
+	return d
 }
 
 func TestTaboo(t *testing.T) {
@@ -60,6 +66,15 @@ func TestTaboo(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%d: %s: refused in line %d, want %d: %v", i, c.line, got, c.want, refused)
 		}
+	}
+}
+
+// A few answers that all tasks share are labels, which a harness may name.
+func TestTaboo_labels(t *testing.T) {
+	d := mentionDomain()
+	d.World = keeper{answers: map[TaskID][]string{"t4": {"Positive"}, "t-99": {"negative", "not sure"}}}
+	if refused := newTaboo(d).refuse("package harness\nconst a = \"Positive, negative or not sure\"\n"); refused != nil {
+		t.Error(refused)
 	}
 }
 

@@ -175,6 +175,7 @@ func build(train, test []*puzzle, o Options) (*engine.Domain, error) {
 		Tools:  []engine.ToolSpec{movesTool, moveTool},
 		Budget: engine.Budget{Tokens: 8129, CallTokens: o.CallTokens, Turns: 18, Tools: 40, LogBytes: 4096},
 		World:  w,
+		Names:  []string{"Lichess"},
 		Seed:   source,
 		Skill:  skill,
 	}

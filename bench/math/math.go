@@ -194,6 +194,7 @@ func build(train []*problem, tests [][]*problem, o Options) (*engine.Domain, err
 		World:  w,
 		Seed:   source,
 		Skill:  skill,
+		Names:  dataSets,
 	}
 	if o.Code != nil {
 		d.Tools = []engine.ToolSpec{codeTool(o.Code)}

@@ -135,6 +135,7 @@ func build(train, test []*question, w *world, o Options) (*engine.Domain, error)
 		World:  w,
 		Seed:   source,
 		Skill:  skill,
+		Names:  dataSets,
 		Train:  w.tasks(train),
 		Select: w.tasks(chosen),
 		Test:   w.tasks(limit(test, o.Test)),

@@ -9,7 +9,7 @@ import (
 
 // Every task has a reference, and it is what the verifier takes for right.
 func TestReferences(t *testing.T) {
-	d, err := lookup.New(1)
+	d, err := lookup.New(1, lookup.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,24 @@ func runAll(t *testing.T, list []program) results {
 	return r
 }
 
+// compile runs what has an end by Go's compiler and may be a harness by the compile engine
+// too, from one index to another: all must be the same.
+func (r results) compile(t *testing.T, from, to int) {
+	eligible := func(i int) bool {
+		return i >= from && i < to && slices.Contains([]string{"", "panic", "error"}, r.want[i].End) && !strings.Contains(r.why[i], "contract: ")
+	}
+	ran := 0
+	for i, got := range compiled(t, r.list, eligible) {
+		if !eligible(i) {
+			continue
+		}
+		if ran++; !got.same(r.want[i]) {
+			t.Errorf("%s: compiled it differs\nGo:       %+v\ncompiled: %+v", r.list[i].name, r.want[i], got)
+		}
+	}
+	t.Logf("%d ran compiled", ran)
+}
+
 // count compares what came of the programs from one index to another. A silent difference
 // fails the test.
 func (r results) count(t *testing.T, set string, from, to int) tally {
@@ -165,6 +183,12 @@ func TestCorpus(t *testing.T) {
 		if s.most == 0 && sum.refused+sum.kept > 0 {
 			t.Errorf("%s: some are refused", s.name)
 		}
+	}
+	if full {
+		r.compile(t, 0, len(list))
+	} else {
+		last := len(all[len(all)-1].list) + len(all[len(all)-2].list)
+		r.compile(t, len(list)-last, len(list))
 	}
 }
 

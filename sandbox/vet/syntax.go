@@ -15,7 +15,6 @@ var syntaxRules = []Rule{
 	{Name: "GENERIC", Why: "it does not compile or takes a wrong branch", Hint: "write it for the types you need", find: generic},
 	{Name: "LOGIC", Why: "the condition panics", Hint: "put the literal in a variable first", find: logic},
 	{Name: "IFACE-CALL", Why: "it panics", Hint: "put the interface in a variable first", find: interfaceCall},
-	{Name: "FUNC-TYPE", Why: "it does not compile", Hint: "hand over what it needs in a struct, or dispatch by name", find: recursiveFunction},
 	{Name: "NEWER", Why: "the interpreter knows Go 1.20", Hint: "write it out", find: newer},
 }
 
@@ -92,21 +91,5 @@ func interfaceCall(p *program) {
 		if c, ok := unparen(s.X).(*ast.CallExpr); ok && p.info.Types[c.Fun].IsType() && isInterface(p.typeOf(c)) {
 			p.refuse(s, "method of a conversion to an interface")
 		}
-	})
-}
-
-func recursiveFunction(p *program) {
-	each(p, func(t *ast.TypeSpec) { // type F func(F)
-		f, ok := t.Type.(*ast.FuncType)
-		if !ok {
-			return
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && p.info.Uses[id] == p.info.Defs[t.Name] {
-				p.refuse(t, "function type that mentions itself")
-				return false
-			}
-			return true
-		})
 	})
 }

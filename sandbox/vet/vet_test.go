@@ -472,6 +472,16 @@ func g() int { n := 0
 	return n }`},
 	{"NEWER", `func f() *int { return new(5) }`, `func f() *int { n := 5
 	return &n }`},
+	{"FUNC-LIST",
+		`type A struct{ n int; steps map[string]func(a *A) int }
+func f(a *A) int { return a.steps["x"](a) }`,
+		`type step struct{ run func(a *A) int }
+type A struct{ n int; steps map[string]step; next func(a *A) int; kids []*A }
+func f(a *A) int { return a.steps["x"].run(a) + a.next(a) }`},
+	{"FUNC-LIST",
+		`type A struct{ n int; parts []struct{ name string; a *A } }`,
+		`type part struct{ name string; a *A }
+type A struct{ n int; parts []part }`},
 	{"FUNC-TYPE",
 		`type F func(F) int`,
 		`type F func(int) int`},

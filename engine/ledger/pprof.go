@@ -10,11 +10,13 @@ import (
 )
 
 // WritePprof writes profiles for `go tool pprof`. A stack is run / cycle / phase / unit /
-// stage; the values are nanoseconds by the clock, tokens, and nanoseconds of work, which
-// is added over rollouts and so may be more than the clock's.
+// what happened there: the device at work or, under idle, why it was not. The values are
+// nanoseconds by the clock, tokens, nanoseconds of work, which is added over rollouts and
+// so may be more than the clock's, and millijoules where they could be read.
 func WritePprof(w io.Writer, runs []Profile) error {
 	b := builder{functions: map[string]*profile.Location{}}
-	b.out.SampleType = []*profile.ValueType{{Type: "seconds", Unit: "nanoseconds"}, {Type: "tokens", Unit: "count"}, {Type: "work", Unit: "nanoseconds"}}
+	b.out.SampleType = []*profile.ValueType{{Type: "seconds", Unit: "nanoseconds"}, {Type: "tokens", Unit: "count"}, {Type: "work", Unit: "nanoseconds"},
+		{Type: "energy", Unit: "millijoules"}}
 	b.out.DefaultSampleType = "seconds"
 	for _, run := range runs {
 		for _, l := range run.Lines {
@@ -39,26 +41,40 @@ func (b *builder) line(run string, l Line) {
 	}
 	stack = append(stack, b.at(phaseOf(l.Kind)), b.at(unitOf(l)))
 	t := Total{Spending: l.Spending}
-	for _, s := range t.Stages() {
-		b.sample(stack, s.Name, nanoseconds(s.Seconds), 0, 0)
+	device := append(stack[:len(stack):len(stack)], b.at("device"))
+	b.sample(device, "generate", value{clock: nanoseconds(t.generating())})
+	b.sample(device, "learn", value{clock: nanoseconds(l.Spending.Cost.LearnSeconds)})
+	idle := append(stack[:len(stack):len(stack)], b.at("idle"))
+	for _, cause := range t.Idle() {
+		b.sample(idle, "for "+cause.Name, value{clock: nanoseconds(cause.Seconds)})
+	}
+	if taken := l.Spending.Energy.Total(); taken != nil {
+		b.sample(stack, "energy", value{energy: int64(*taken * 1e3)})
 	}
 	rollouts := append(stack[:len(stack):len(stack)], b.at("rollouts"))
 	k, c := t.Kinds(), l.Spending.Cost
-	b.sample(rollouts, "prefill", 0, k.Prefill, 0)
-	b.sample(rollouts, "cached", 0, k.Cached, 0)
-	b.sample(rollouts, "decode", 0, k.Sampled, 0)
-	b.sample(stack, "train", 0, k.Trained, 0)
-	b.sample(rollouts, "policy", 0, 0, nanoseconds(c.PolicySeconds))
-	b.sample(rollouts, "sandbox", 0, 0, nanoseconds(c.SandboxSeconds))
-	b.sample(rollouts, "tools", 0, 0, nanoseconds(c.ToolSeconds))
-	b.sample(rollouts, "verify", 0, 0, nanoseconds(c.VerifySeconds))
+	b.sample(rollouts, "prefill", value{tokens: k.Prefill})
+	b.sample(rollouts, "cached", value{tokens: k.Cached})
+	b.sample(rollouts, "decode", value{tokens: k.Sampled})
+	b.sample(stack, "train", value{tokens: k.Trained})
+	b.sample(rollouts, "policy", value{work: nanoseconds(c.PolicySeconds)})
+	b.sample(rollouts, "sandbox", value{work: nanoseconds(c.SandboxSeconds)})
+	b.sample(rollouts, "tools", value{work: nanoseconds(c.ToolSeconds)})
+	b.sample(rollouts, "verify", value{work: nanoseconds(c.VerifySeconds)})
 }
 
-func (b *builder) sample(stack []*profile.Location, leaf string, clock int64, tokens int, work int64) {
-	if clock == 0 && tokens == 0 && work == 0 {
+// value is what one sample counts.
+type value struct {
+	clock, work int64 // nanoseconds
+	tokens      int
+	energy      int64 // millijoules
+}
+
+func (b *builder) sample(stack []*profile.Location, leaf string, v value) {
+	if v == (value{}) {
 		return
 	}
-	s := &profile.Sample{Value: []int64{clock, int64(tokens), work}, Location: []*profile.Location{b.at(leaf)}}
+	s := &profile.Sample{Value: []int64{v.clock, int64(v.tokens), v.work, v.energy}, Location: []*profile.Location{b.at(leaf)}}
 	for i := len(stack) - 1; i >= 0; i-- { // leaf first
 		s.Location = append(s.Location, stack[i])
 	}

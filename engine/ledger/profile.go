@@ -93,8 +93,8 @@ func gain(before, after *engine.Score) (float64, bool) {
 
 // Stage is a piece of a unit's time by the clock.
 type Stage struct {
-	Name    string
-	Seconds float64
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
 }
 
 // Stages are the pieces of a total's time by the clock, in the order that a unit has

@@ -192,7 +192,7 @@ func checkPprof(t *testing.T, p ledger.Profile) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sums [3]int64
+	var sums [4]int64
 	for _, s := range back.Sample {
 		for i, v := range s.Value {
 			sums[i] += v
@@ -204,9 +204,12 @@ func checkPprof(t *testing.T, p ledger.Profile) {
 	if sums[1] != int64(p.Total.Kinds().Sum()) || sums[1] == 0 {
 		t.Errorf("pprof has %d tokens of %d", sums[1], p.Total.Kinds().Sum())
 	}
-	// Each of six stages of a unit is cut to whole nanoseconds.
-	if off := math.Abs(p.Total.Spending.Wall*1e9 - float64(sums[0])); off > float64(6*p.Total.Units+1) {
+	// Each of twelve pieces of a unit is cut to whole nanoseconds.
+	if off := math.Abs(p.Total.Spending.Wall*1e9 - float64(sums[0])); off > float64(12*p.Total.Units+1) {
 		t.Errorf("pprof is off by %v ns", off)
+	}
+	if want := p.Total.Spending.Energy.Package.Joules; float64(sums[3]) != 1e3*want {
+		t.Errorf("pprof has %d mJ of %v J", sums[3], want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,16 +20,20 @@ type profileCommand struct {
 	Pprof string   `type:"path" placeholder:"FILE" help:"Write a profile for 'go tool pprof': seconds, tokens and work by cycle, phase, unit and stage."`
 	Trace string   `type:"path" placeholder:"FILE" help:"Write Chrome trace JSON (chrome://tracing, Perfetto)."`
 	JSON  bool     `name:"json" help:"Print one JSON object a run instead of tables."`
+	// Rollouts holds the same for each rollout and call.
+	Rollouts string `type:"path" placeholder:"FILE" help:"Write what each rollout and each of its calls cost, one line of JSON a rollout."`
 }
 
 // Run prints what runs cost.
 func (c *profileCommand) Run() error {
 	var profiles []ledger.Profile
+	var runs []*archive.Reader
 	for _, dir := range c.Runs {
 		r, err := archive.Read(dir)
 		if err != nil {
 			return err
 		}
+		runs = append(runs, r)
 		profiles = append(profiles, ledger.NewProfile(filepath.Base(filepath.Clean(dir)), r.Records()))
 	}
 	for _, f := range []struct {
@@ -39,6 +44,11 @@ func (c *profileCommand) Run() error {
 			continue
 		}
 		if err := writeFile(f.path, func(w io.Writer) error { return f.write(w, profiles) }); err != nil {
+			return err
+		}
+	}
+	if c.Rollouts != "" {
+		if err := writeFile(c.Rollouts, func(w io.Writer) error { return writeRollouts(w, runs) }); err != nil {
 			return err
 		}
 	}
@@ -54,6 +64,29 @@ func (c *profileCommand) Run() error {
 	}
 	if len(profiles) > 1 && !c.JSON {
 		printComparison(out, profiles)
+	}
+	return out.Flush()
+}
+
+// writeRollouts goes through the runs unit by unit.
+func writeRollouts(w io.Writer, runs []*archive.Reader) error {
+	out := bufio.NewWriter(w)
+	encoder := json.NewEncoder(out)
+	for _, r := range runs {
+		for _, record := range r.Records() {
+			if record.File == "" {
+				continue
+			}
+			ts, err := r.Trajectories(record.File)
+			if err != nil {
+				return err
+			}
+			for _, one := range ledger.Rollouts(ledger.NewLine(record), record.File, ts) {
+				if err := encoder.Encode(one); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return out.Flush()
 }
@@ -88,7 +121,9 @@ func printProfile(w io.Writer, p ledger.Profile) {
 		fmt.Fprintf(w, " | %12.1f %8.2f %8.2f %8.2f | %12s\n", c.PolicySeconds, c.SandboxSeconds, c.ToolSeconds, c.VerifySeconds,
 			per(1000*r.Spending.Wall, r.Rollouts))
 	}
-	fmt.Fprintf(w, "\naccuracy (%s)   before   after   points | a point: rollouts  seconds    sampled    trained\n", p.Split)
+	printIdle(w, rows)
+	printMoney(w, rows)
+	fmt.Fprintf(w, "\naccuracy (%s)   before   after   points | a point: rollouts  seconds    sampled    trained     joules\n", p.Split)
 	rows[len(rows)-1].Total = p.Phases // measuring bought nothing
 	for _, r := range rows {
 		gain, ok := r.Gain()
@@ -96,9 +131,12 @@ func printProfile(w io.Writer, p ledger.Profile) {
 			continue
 		}
 		points, k := 100*gain, r.Kinds()
-		cost := strings.Repeat(fmt.Sprintf(" %10s", "-"), 4)
+		cost := strings.Repeat(fmt.Sprintf(" %10s", "-"), 5)
 		if points > 0 {
-			cost = fmt.Sprintf(" %10.0f %10.2f %10.0f %10.0f", float64(r.Rollouts)/points, r.Spending.Wall/points, float64(k.Sampled)/points, float64(k.Trained)/points)
+			cost = fmt.Sprintf(" %10.0f %10.2f %10.0f %10.0f %10s", float64(r.Rollouts)/points, r.Spending.Wall/points, float64(k.Sampled)/points, float64(k.Trained)/points, "-")
+			if taken := r.Spending.Energy.Total(); taken != nil {
+				cost = fmt.Sprintf("%s%10.1f", strings.TrimSuffix(cost, fmt.Sprintf("%10s", "-")), *taken/points)
+			}
 		}
 		fmt.Fprintf(w, "%-16s %7.3f %7.3f %+8.1f |%s\n", partName(r.Total), r.Before.Mean, r.After.Mean, points, cost)
 	}
@@ -150,6 +188,16 @@ func printComparison(w io.Writer, profiles []ledger.Profile) {
 	for i, s := range (ledger.Total{}).Stages() {
 		row("  "+s.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.1f", max(0, p.Total.Stages()[i].Seconds)) })
 	}
+	row("device works", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Device()) })
+	for i, cause := range (ledger.Total{}).Idle() {
+		row("  idle: "+cause.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.2f", max(0, p.Total.Idle()[i].Seconds)) })
+	}
+	row("joules", func(p ledger.Profile) string { return joules(p.Total.Spending.Energy.Total()) })
+	row("proposer tokens", count(func(p ledger.Profile) int {
+		c := p.Total.Spending.Cost.Proposal
+		return c.Input + c.Output
+	}))
+	row("proposer dollars", func(p ledger.Profile) string { return fmt.Sprintf("%.4f", p.Total.Spending.Cost.Proposal.Dollars) })
 	row("ms a rollout", func(p ledger.Profile) string { return per(1000*p.Total.Spending.Wall, p.Total.Rollouts) })
 	row("accuracy at the end", func(p ledger.Profile) string {
 		if p.Last == nil {
@@ -160,7 +208,7 @@ func printComparison(w io.Writer, profiles []ledger.Profile) {
 	perPoint := func(of func(p ledger.Profile) float64) func(p ledger.Profile) string {
 		return func(p ledger.Profile) string {
 			gain, ok := p.Gain()
-			if !ok || gain <= 0 {
+			if !ok || gain <= 0 || math.IsNaN(of(p)) {
 				return "-"
 			}
 			return fmt.Sprintf("%.1f", of(p)/(100*gain))
@@ -170,6 +218,12 @@ func printComparison(w io.Writer, profiles []ledger.Profile) {
 	row("seconds a point", perPoint(func(p ledger.Profile) float64 { return p.Phases.Spending.Wall }))
 	row("sampled a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Sampled) }))
 	row("trained a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Trained) }))
+	row("joules a point", perPoint(func(p ledger.Profile) float64 {
+		if taken := p.Phases.Spending.Energy.Total(); taken != nil {
+			return *taken
+		}
+		return math.NaN()
+	}))
 }
 
 // profileJSON is what profile prints with --json.
@@ -186,12 +240,16 @@ type partJSON struct {
 	Units    int               `json:"units"`
 	Rollouts int               `json:"rollouts"`
 	Spending engine.Spending   `json:"spending"`
-	Gain     *float64          `json:"gain"` // of accuracy, in [-1,1]; null = not measured
+	Device   float64           `json:"device"` // seconds in which the device worked
+	Idle     []ledger.Stage    `json:"idle"`   // the other seconds, by cause
+	Joules   *float64          `json:"joules"` // null = could not be read
+	Gain     *float64          `json:"gain"`   // of accuracy, in [-1,1]; null = not measured
 }
 
 func profileLine(p ledger.Profile) profileJSON {
 	line := func(t ledger.Total, gain float64, ok bool) partJSON {
-		j := partJSON{Cycle: t.Cycle, Kind: t.Kind, Units: t.Units, Rollouts: t.Rollouts, Spending: t.Spending}
+		j := partJSON{Cycle: t.Cycle, Kind: t.Kind, Units: t.Units, Rollouts: t.Rollouts, Spending: t.Spending,
+			Device: t.Device(), Idle: t.Idle(), Joules: t.Spending.Energy.Total()}
 		if ok {
 			j.Gain = &gain
 		}

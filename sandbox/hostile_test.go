@@ -73,6 +73,13 @@ func endHostile(box *Sandbox, n int) string {
 // holdings are what must not pile up.
 type holdings struct{ goroutines, descriptors, workerDescriptors, workerMappings, workerThreads int }
 
+// fewer says whether there were fewer than now. A new worker in place of a killed one, and
+// the collector's own, may differ a little.
+func (was holdings) fewer(now holdings) bool {
+	return now.goroutines > was.goroutines+4 || now.descriptors > was.descriptors+4 || now.workerDescriptors > was.workerDescriptors+4 ||
+		now.workerMappings > was.workerMappings+100 || now.workerThreads > was.workerThreads+4
+}
+
 func count(t *testing.T, box *Sandbox) holdings {
 	p, err := box.workers[0].process(context.Background())
 	if err != nil {
@@ -113,16 +120,49 @@ func TestHostile(t *testing.T) {
 			if round == 0 {
 				before[b] = now
 			}
-			// A new worker in place of a killed one, and the collector's own, may differ a little.
-			was := before[b]
-			if now.goroutines > was.goroutines+4 || now.descriptors > was.descriptors+4 || now.workerDescriptors > was.workerDescriptors+4 ||
-				now.workerMappings > was.workerMappings+100 || now.workerThreads > was.workerThreads+4 {
-				t.Errorf("after round %d: %+v, first %+v", round, now, was)
+			if before[b].fewer(now) {
+				t.Errorf("after round %d: %+v, first %+v", round, now, before[b])
 			}
 		}
 	}
 	if len(hostile) < 40 {
 		t.Errorf("%d harnesses", len(hostile))
+	}
+	for _, box := range boxes {
+		closeBox(t, box)
+	}
+}
+
+// TestHostileCompiled: the same list by the compile engine, the next run unaffected. A build
+// of each takes minutes: only with WHALE_CORPUS=full.
+func TestHostileCompiled(t *testing.T) {
+	if os.Getenv("WHALE_CORPUS") != "full" {
+		t.Skip("WHALE_CORPUS=full runs it")
+	}
+	patient := testLimits
+	patient.Time = 10 * time.Second
+	boxes := []*Sandbox{openOwn(t, Config{Workers: 1, Engine: Compile, Limits: testLimits}), openOwn(t, Config{Workers: 1, Engine: Compile, Limits: patient})}
+	var before [2]holdings
+	for round := range 2 {
+		for n, h := range hostile {
+			box := boxes[1]
+			if h.limit == engine.LimitTime {
+				box = boxes[0]
+			}
+			if wrong := endHostile(box, n); wrong != "" {
+				t.Errorf("%s: %s", h.name, wrong)
+			}
+			if _, err := run(t, box, fourTurns, &script{}); err != nil {
+				t.Errorf("after %s: %v", h.name, err)
+			}
+		}
+		for b, box := range boxes {
+			if round == 0 {
+				before[b] = count(t, box)
+			} else if now := count(t, box); before[b].fewer(now) {
+				t.Errorf("after round %d: %+v, first %+v", round, now, before[b])
+			}
+		}
 	}
 	for _, box := range boxes {
 		closeBox(t, box)

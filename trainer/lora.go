@@ -87,8 +87,8 @@ type part struct {
 	b     span // [n, Rank]
 }
 
-// newAdapters reserves the factors, all zero.
-func newAdapters(m *Model, o LoRA) (*adapters, error) {
+// placeAdapters says which factors there are and where each lies, and reserves nothing.
+func placeAdapters(m *Model, o LoRA) (*adapters, error) {
 	if err := o.settle(); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,15 @@ func newAdapters(m *Model, o LoRA) (*adapters, error) {
 			a.add(i, w)
 		}
 	}
-	var err error
+	return a, nil
+}
+
+// newAdapters reserves the factors, all zero.
+func newAdapters(m *Model, o LoRA) (*adapters, error) {
+	a, err := placeAdapters(m, o)
+	if err != nil {
+		return nil, err
+	}
 	if a.params, err = m.dev.Floats(a.size); err != nil {
 		return nil, err
 	}
@@ -110,6 +118,14 @@ func newAdapters(m *Model, o LoRA) (*adapters, error) {
 		}
 	}
 	return a, nil
+}
+
+// floats is what newAdapters reserves.
+func (a *adapters) floats() int {
+	if a.factor() != 1 {
+		return 2 * a.size
+	}
+	return a.size
 }
 
 func (a *adapters) factor() float32 { return float32(a.Alpha / float64(a.Rank)) }

@@ -44,9 +44,7 @@ func newModel(c checkpoint.Config, dev *cuda.Device, context int) (*Model, error
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if context <= 0 || context > c.MaxPositions {
-		context = c.MaxPositions
-	}
+	context = contextOf(c, context)
 	m := &Model{Config: c, dev: dev, layout: newLayout(c), context: context, version: 1, baseVersion: 1}
 	half := c.HeadDim / 2
 	var errs [3]error
@@ -77,6 +75,14 @@ func (m *Model) prepare(o Options) error {
 		return err
 	}
 	return m.adapters.start(m)
+}
+
+// contextOf is the longest sequence when so much is asked for; 0 = what the config allows.
+func contextOf(c checkpoint.Config, asked int) int {
+	if asked <= 0 || asked > c.MaxPositions {
+		return c.MaxPositions
+	}
+	return asked
 }
 
 func (m *Model) free() {

@@ -33,23 +33,10 @@ type samples struct {
 }
 
 func newScratch(m *Model, rows int) (*scratch, error) {
-	c := m.Config
-	s := &scratch{rows: rows, block: headRows(c, rows),
+	s := &scratch{rows: rows, block: headRows(m.Config, rows),
 		tau: make([]float32, rows), topP: make([]float32, rows), topK: make([]int32, rows), u: make([]float64, rows),
 		sampled: samples{make([]int32, rows), make([]float32, rows)}}
-	var a arena
-	a.want(&s.x, rows*c.Hidden)
-	a.want(&s.norm, rows*c.Hidden)
-	a.want(&s.picked, rows*c.Hidden)
-	a.want(&s.pickedOut, rows*c.Heads*c.HeadDim)
-	a.want(&s.qkv, rows*(c.Heads+2*c.KVHeads)*c.HeadDim)
-	a.want(&s.out, rows*c.Heads*c.HeadDim)
-	a.want(&s.gateUp, rows*2*c.Intermediate)
-	a.want(&s.act, rows*c.Intermediate)
-	a.want(&s.logits, s.block*c.Vocab)
-	if m.adapters != nil {
-		a.want(&s.low, rows*m.adapters.widest)
-	}
+	a := s.plan(m, rows)
 	var errs [5]error
 	s.memory, errs[0] = a.reserve(m.dev)
 	for i, view := range []*cuda.Ints{&s.ids, &s.pos, &s.seq, &s.pick} {
@@ -60,6 +47,24 @@ func newScratch(m *Model, rows int) (*scratch, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// plan lists the buffers of a step.
+func (s *scratch) plan(m *Model, rows int) *arena {
+	c, a := m.Config, &arena{}
+	a.want(&s.x, rows*c.Hidden)
+	a.want(&s.norm, rows*c.Hidden)
+	a.want(&s.picked, rows*c.Hidden)
+	a.want(&s.pickedOut, rows*c.Heads*c.HeadDim)
+	a.want(&s.qkv, rows*(c.Heads+2*c.KVHeads)*c.HeadDim)
+	a.want(&s.out, rows*c.Heads*c.HeadDim)
+	a.want(&s.gateUp, rows*2*c.Intermediate)
+	a.want(&s.act, rows*c.Intermediate)
+	a.want(&s.logits, headRows(c, rows)*c.Vocab)
+	if m.adapters != nil {
+		a.want(&s.low, rows*m.adapters.widest)
+	}
+	return a
 }
 
 func (s *scratch) free() {

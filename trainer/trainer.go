@@ -29,6 +29,12 @@ type Options struct {
 	Recompute bool
 	// LoRA trains adapters beside frozen weights; a Rank of 0 trains the weights.
 	LoRA LoRA
+	// Memory is the most bytes on the device, 0 = no limit. Within it MicroTokens, Recompute
+	// and CacheTokens are chosen so that a row of Context ids can be trained; Trainer.Memory
+	// says how. A limit that is too small is ErrMemory.
+	Memory int64
+	// Reference plans room for the reference weights of a policy gradient.
+	Reference bool
 	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
 	NoPrefixSharing bool
 }
@@ -59,6 +65,7 @@ type Trainer struct {
 	files  []file            // what is copied through when the model is saved
 	extras []checkpoint.Item // tensors of the source that the model does not use, byte for byte
 
+	memory      Memory
 	adam        AdamW
 	temperature float32
 	microTokens int
@@ -198,6 +205,13 @@ func New(config checkpoint.Config, tokens *tokenizer.Tokenizer, dev *cuda.Device
 }
 
 func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Format, files []file, dev *cuda.Device, o Options) (*Trainer, error) {
+	if err := config.Check(); err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
+	plan, err := planMemory(config, dev, &o)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "model", err)
+	}
 	model, err := newModel(config, dev, o.Context)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
@@ -206,8 +220,7 @@ func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Fo
 		model.free()
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
-	o.defaults(model)
-	t := &Trainer{tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
+	t := &Trainer{memory: plan, tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
 	t.learner = &Learner{t}
 	if err = t.check(o); err == nil {
 		t.policy, err = newPolicy(t, o)
@@ -254,6 +267,9 @@ func (t *Trainer) Policy() *Policy { return t.policy }
 
 // Learner is what updates these weights.
 func (t *Trainer) Learner() *Learner { return t.learner }
+
+// Memory is the plan of what this trainer holds.
+func (t *Trainer) Memory() Memory { return t.memory }
 
 // Config is the shape of the model.
 func (t *Trainer) Config() checkpoint.Config { return t.model.Config }

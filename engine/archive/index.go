@@ -128,28 +128,39 @@ func (r *Rollout) parse(line string) error {
 // must not hold on to its argument.
 func (r *Reader) Rollouts(keep func(*Rollout) bool) ([]Rollout, error) {
 	var found []Rollout
-	each := func(x *Rollout) {
-		if keep(x) {
-			found = append(found, *x)
-		}
-	}
 	for _, rec := range r.records {
 		if rec.File == "" {
 			continue
 		}
-		text, err := os.ReadFile(r.path("trajectories", rec.File+indexSuffix))
-		if errors.Is(err, os.ErrNotExist) { // a run of a version that wrote no lists
-			var ts []*engine.Trajectory
-			if ts, err = r.Trajectories(rec.File); err == nil {
-				text = encodeIndex(ts)
+		err := r.list(rec.File, func(x *Rollout) {
+			if keep(x) {
+				found = append(found, *x)
 			}
-		}
-		if err == nil {
-			err = parseIndex(rec.File, string(text), each)
-		}
+		})
 		if err != nil {
-			return nil, engine.Fail(engine.AtArchive, rec.File+indexSuffix, err)
+			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// List lists the rollouts of one unit's file, which never change once it is committed.
+func (r *Reader) List(file string) ([]Rollout, error) {
+	var all []Rollout
+	err := r.list(file, func(x *Rollout) { all = append(all, *x) })
+	return all, err
+}
+
+func (r *Reader) list(file string, each func(*Rollout)) error {
+	text, err := os.ReadFile(r.path("trajectories", file+indexSuffix))
+	if errors.Is(err, os.ErrNotExist) { // a run of a version that wrote no lists
+		var ts []*engine.Trajectory
+		if ts, err = r.Trajectories(file); err == nil {
+			text = encodeIndex(ts)
+		}
+	}
+	if err == nil {
+		err = parseIndex(file, string(text), each)
+	}
+	return engine.Fail(engine.AtArchive, file+indexSuffix, err)
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -117,4 +118,25 @@ func fit(width int, fields ...string) string {
 		used += n
 	}
 	return line
+}
+
+// StatusOf is the bar of a live page for a progress.
+func StatusOf(p engine.Progress) Bar {
+	s := snapshot{latest: latest{progress: p, rate: -1}}
+	name, fields := s.head()
+	b := Bar{Now: strings.Join(append([]string{name}, fields...), " · ")}
+	if p.Stage == engine.StageDone {
+		return b
+	}
+	if p.Jobs > 0 {
+		b.Done = float64(p.Done) / float64(p.Jobs)
+		b.Now += fmt.Sprintf(" · %s of %s rollouts", count(p.Done), count(p.Jobs))
+	}
+	if p.TokensPerSecond > 0 {
+		b.Now += " · " + compact(p.TokensPerSecond) + " tokens/s"
+	}
+	if p.Left > 0 {
+		b.Now += " · " + clock(p.Left) + " left"
+	}
+	return b
 }

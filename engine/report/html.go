@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -55,9 +56,14 @@ type pageView struct {
 	Total      engine.Spending
 	Seconds    float64
 	Stages     []stageRow
+	Luck       string // how often luck alone is accepted
 	Lineage    lineage
+	Family     family
 	Rejected   []rejectionRow
 	Rollouts   []transcriptView
+	States     []string // of these, each once
+	Live       bool
+	Bar        Bar
 	Left       int // transcripts not shown
 	Origin     []pair
 }
@@ -114,8 +120,23 @@ func viewRun(r Run) pageView {
 		K: h.k(), Headline: viewHeadline(s), Facts: viewFacts(s, t),
 		Wide: newChart(t, r.Others, s.BaselineSameTokens, 960, 380), Slim: newChart(t, r.Others, s.BaselineSameTokens, 360, 300),
 		Tags: viewTags(h), Seconds: s.Seconds.Total, Stages: viewStages(s.Seconds),
-		Lineage: newLineage(t, r.Harnesses), Origin: viewOrigin(r),
+		Lineage: newLineage(t, r.Harnesses), Origin: viewOrigin(r), Live: r.Live != nil,
 		Rollouts: viewTranscripts(r), Left: max(0, len(r.Transcripts)-maxTranscripts),
+	}
+	href := func(id engine.HarnessID) string { return "#" + short(string(id)) }
+	if r.Live != nil {
+		v.Bar = *r.Live
+		href = harnessPath
+	}
+	v.Family = newFamily(r.Records, href, 960, 320)
+	for _, t := range v.Rollouts {
+		if !slices.Contains(v.States, t.Class) {
+			v.States = append(v.States, t.Class)
+		}
+	}
+	slices.Sort(v.States)
+	if s.LuckAccepts > 0 {
+		v.Luck = luck(r.Config, s)
 	}
 	v.Title = fmt.Sprintf("%s, %s, seed %d", v.Domain, v.Condition, s.Seed)
 	v.Phases, v.Total = viewPhases(t)
@@ -127,6 +148,16 @@ func viewRun(r Run) pageView {
 		})
 	}
 	return v
+}
+
+// luck says what an accepted harness proves.
+func luck(c engine.Config, s engine.Summary) string {
+	text := fmt.Sprintf("An iteration whose %d candidates are all only as good as the incumbent accepts one of them by luck up to %s of the time (accept_p %g). ",
+		c.Candidates, share(s.LuckAccepts), c.AcceptP)
+	if c.Racing > 0 {
+		text += fmt.Sprintf("Candidates raced: each was put out early at a chance of %g at most that it would have won. ", c.Racing)
+	}
+	return text + "What counts is the select score of the next phase, on fresh seeds, and the test."
 }
 
 func viewHeadline(s engine.Summary) headline {
@@ -159,6 +190,9 @@ func viewFacts(s engine.Summary, t timeline) []fact {
 		{"tokens sampled", compact(float64(s.Tokens.Sampled)), compact(float64(s.Tokens.Trained)) + " trained"},
 		{"seconds", seconds(s.Seconds.Total), oneLine(first(s.Device, 40))},
 		{"unparsed", share(s.Unparsed), "coverage " + share(s.Coverage)},
+	}
+	if g := s.Gap.Best; g.N > 0 {
+		facts = append(facts, fact{"select − test", signed(g.Mean), "at the best point [" + signed(g.Lo) + ", " + signed(g.Hi) + "]; at the start " + signed(s.Gap.Start.Mean)})
 	}
 	if len(t.steps) > 0 {
 		facts = append(facts, fact{"largest drift", strconv.FormatFloat(t.drift, 'g', 2, 64), "log-prob, learner − policy"})

@@ -73,6 +73,10 @@ func newLineage(t timeline, sources []engine.Harness) lineage {
 			l.Accepted = append(l.Accepted, v)
 			last = h.ID
 		case len(l.Refused) < maxRefused:
+			if known := byID[h.ID]; known.Source != "" {
+				v.explain(h, c.incumbent, byID)
+				v.Source = ""
+			}
 			l.Refused = append(l.Refused, v)
 		default:
 			l.Left++

@@ -58,6 +58,18 @@ func share(v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
+// signed prints a difference of shares with its sign.
+func signed(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return missing
+	}
+	text := strconv.FormatFloat(v, 'f', 3, 64)
+	if v >= 0 || text == "-0.000" {
+		return "+" + strings.TrimPrefix(text, "-")
+	}
+	return text
+}
+
 // clock prints a duration for people: 8s, 1m20s, 2h05m.
 func clock(d time.Duration) string {
 	if d < 0 {

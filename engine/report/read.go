@@ -24,15 +24,19 @@ func Read(from Source, d *engine.Domain) (Run, error) {
 			ids = append(ids, id)
 		}
 	}
+	refused := 0
 	for _, rec := range r.Records {
 		note(rec.Harness)
 		if rec.Search != nil {
 			for _, e := range rec.Search.Evaluated {
-				if e.Accepted {
+				if e.Accepted || refused < maxRefused {
 					note(e.Harness.ID)
 					for _, parent := range e.Harness.Meta.Parents {
 						note(parent)
 					}
+				}
+				if !e.Accepted {
+					refused++
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func (s shelf) Trajectories(file string) ([]*engine.Trajectory, error) {
 // smallShelf is a run of two steps and a search, with four rollouts of each file on four
 // tasks of two tags: one infra, one right, one wrong, one right.
 func smallShelf() (shelf, *engine.Domain) {
-	s := shelf{sources: map[engine.HarnessID]string{"h0": "zero", "h1": "one"}, files: map[string][]*engine.Trajectory{}}
+	s := shelf{sources: map[engine.HarnessID]string{"h0": "zero", "h1": "one", "h2": "two"}, files: map[string][]*engine.Trajectory{}}
 	d := &engine.Domain{}
 	for i := range 4 {
 		task := engine.Task{ID: engine.TaskID(fmt.Sprint("t", i)), Input: fmt.Sprint("question ", i), Tags: []string{fmt.Sprint("tag", i/2)}}
@@ -61,7 +61,7 @@ func smallShelf() (shelf, *engine.Domain) {
 	add(engine.Record{Kind: engine.StepRecord, Harness: "h0", File: "step1", Step: &engine.Step{}})
 	add(engine.Record{Kind: engine.StepRecord, Harness: "h0", File: "step2", Step: &engine.Step{}, Last: true})
 	add(engine.Record{Kind: engine.SearchRecord, Harness: "h1", File: "search", Search: &engine.Search{Evaluated: []engine.Entry{
-		{Accepted: true, Harness: engine.Harness{ID: "h1", Meta: engine.Meta{Parents: []engine.HarnessID{"h0"}}}}, {Harness: engine.Harness{ID: "unread"}}}}})
+		{Accepted: true, Harness: engine.Harness{ID: "h1", Meta: engine.Meta{Parents: []engine.HarnessID{"h0"}}}}, {Harness: engine.Harness{ID: "h2"}}}}})
 	add(engine.Record{Kind: engine.MeasureRecord, Harness: "h1", File: "select", Measure: &engine.Measure{Split: engine.Select}})
 	add(engine.Record{Kind: engine.MeasureRecord, Harness: "h1", File: "test0", Measure: &engine.Measure{Split: engine.Test}})
 	add(engine.Record{Kind: engine.MeasureRecord, Harness: "h1", File: "test1", Measure: &engine.Measure{Split: engine.Test, Point: 1}})
@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Harnesses) != 2 || r.Harnesses[0].Source != "zero" || r.Harnesses[1].Source != "one" {
+	if len(r.Harnesses) != 3 || r.Harnesses[2].Source != "two" || r.Harnesses[0].Source != "zero" || r.Harnesses[1].Source != "one" {
 		t.Errorf("harnesses %+v", r.Harnesses)
 	}
 	var got []string

@@ -20,6 +20,15 @@ type Run struct {
 	// Decode gives the text of ids, control tokens included. A single id may decode to
 	// a part of a character. Nil: the page shows calls without their token ids.
 	Decode func(ids []int32) string
+	// Live is the bar of the page of a run that goes on; nil = the page stands by itself.
+	Live *Bar
+}
+
+// Bar is the top of a live page: where one is, and where the run is.
+type Bar struct {
+	At   string  // the page: run, rollouts, or empty for others
+	Now  string  // the run's state in a line
+	Done float64 // share of the unit at work that is done, in [0,1]
 }
 
 // Transcript is one rollout to show.

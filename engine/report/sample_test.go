@@ -204,6 +204,10 @@ func sampleRun() Run {
 	r.Summary.Test.Start, r.Summary.Test.Best, r.Summary.Test.Final = bounds(h.start), bounds(h.best), bounds(h.final)
 	baseline := made(0.391, 128, 8)
 	r.Summary.BaselineSameTokens = bounds(&baseline)
+	s := &r.Summary
+	s.Select.Start, s.Select.Best, s.Select.Final = engine.Interval{Mean: .203, Lo: .12, Hi: .31, N: 64}, engine.Interval{Mean: .961, Lo: .9, Hi: .99, N: 64}, engine.Interval{Mean: .961, Lo: .9, Hi: .99, N: 64}
+	s.Gap.Start, s.Gap.Best, s.Gap.Final = engine.Interval{Mean: .039, Lo: -.066, Hi: .163, N: 64}, engine.Interval{Mean: .014, Lo: -.058, Hi: .063, N: 64}, engine.Interval{Mean: .014, Lo: -.058, Hi: .063, N: 64}
+	s.LuckAccepts = .75
 	r.Transcripts = sampleTranscripts(p)
 	for _, o := range []struct {
 		name  string

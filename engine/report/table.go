@@ -29,6 +29,9 @@ func WriteTable(w io.Writer, r Run, page string) error {
 		{"", "idle " + seconds(s.Seconds.Idle), "sandbox " + seconds(s.Seconds.Sandbox), "verify " + seconds(s.Seconds.Verify)},
 		{"shares", "coverage " + share(s.Coverage), "unparsed " + share(s.Unparsed)},
 	})
+	if s.LuckAccepts > 0 {
+		fmt.Fprintf(&b, "luck      up to %s of the iterations take a candidate that is only as good\n", share(s.LuckAccepts))
+	}
 	b.WriteByte('\n')
 	pairs := [][]string{{"weights", oneLine(string(s.WeightsID))}, {"harness", oneLine(string(s.HarnessID))}}
 	if s.Joules != nil {
@@ -69,7 +72,23 @@ func scoreRows(s engine.Summary, h heads) [][]string {
 	if b := s.BaselineSameTokens; b.N > 0 {
 		rows = append(rows, []string{"  start, same tokens", share(b.Mean)}, []string{"", brackets(b)})
 	}
-	return rows
+	return append(rows, gapRows(s)...)
+}
+
+// gapRows set the select split beside the test: what a point has there and not here was
+// fitted to the tasks that chose it.
+func gapRows(s engine.Summary) [][]string {
+	if s.Gap.Best.N == 0 {
+		return nil
+	}
+	chosen, gap, low := []string{"  select split"}, []string{"  select − test"}, []string{""}
+	for _, p := range []engine.Interval{s.Select.Start, s.Select.Best, s.Select.Final} {
+		chosen = append(chosen, share(p.Mean))
+	}
+	for _, p := range []engine.Interval{s.Gap.Start, s.Gap.Best, s.Gap.Final} {
+		gap, low = append(gap, signed(p.Mean)), append(low, fmt.Sprintf("[%+.2f, %+.2f]", p.Lo, p.Hi))
+	}
+	return [][]string{append(chosen, count(s.Select.Best.N)), append(gap, ""), append(low, "")}
 }
 
 func (h heads) tags() []string {
@@ -103,7 +122,7 @@ func (h heads) tagTasks(tag string) int {
 
 // WriteComparison writes one line a run, to set conditions and seeds side by side.
 func WriteComparison(w io.Writer, runs []engine.Summary) error {
-	rows := [][]string{{"domain", "condition", "seed", "start", "best", "final", "95 %", "rollouts", "seconds"}}
+	rows := [][]string{{"domain", "condition", "seed", "start", "best", "final", "95 %", "select−test", "rollouts", "seconds"}}
 	mean := func(s engine.Interval) string {
 		if s.N == 0 {
 			return missing
@@ -112,12 +131,20 @@ func WriteComparison(w io.Writer, runs []engine.Summary) error {
 	}
 	for _, s := range runs {
 		rows = append(rows, []string{oneLine(s.Domain), oneLine(s.Condition), fmt.Sprint(s.Seed), mean(s.Test.Start), mean(s.Test.Best),
-			mean(s.Test.Final), brackets(s.Test.Final), count(s.Rollouts.Weight + s.Rollouts.Harness), seconds(s.Seconds.Total)})
+			mean(s.Test.Final), brackets(s.Test.Final), fitted(s), count(s.Rollouts.Weight + s.Rollouts.Harness), seconds(s.Seconds.Total)})
 	}
 	var b strings.Builder
 	alignRows(&b, rows)
 	_, err := io.WriteString(w, b.String())
 	return engine.Fail(engine.AtArchive, "table", err)
+}
+
+// fitted is how much better the best point is on the select split than on the test.
+func fitted(s engine.Summary) string {
+	if s.Gap.Best.N == 0 {
+		return missing
+	}
+	return signed(s.Gap.Best.Mean)
 }
 
 // alignRows pads all columns but the last of a row to the widest cell.

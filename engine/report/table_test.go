@@ -28,12 +28,16 @@ test mean@8           start           best            final           tasks
   2-hop               0.030           0.892           0.892           51
   start, same tokens  0.391
                       [0.306, 0.476]
+  select split        0.203           0.961           0.961           64
+  select − test       +0.039          +0.014          +0.014
+                      [-0.07, +0.16]  [-0.06, +0.06]  [-0.06, +0.06]
 
 rollouts  weight 4,608    harness 384   test 9,216
 tokens    prompt 681k     cached 402k   sampled 121k  trained 58k
 seconds   total 218       rollout 92.1  train 105     propose 1.4
           idle 20.2       sandbox 3.2   verify 0.30
 shares    coverage 1.000  unparsed 0.021
+luck      up to 0.750 of the iterations take a candidate that is only as good
 
 weights  w7f0c2be914d8a35e
 harness  h83be10c55f20a4d1
@@ -72,11 +76,24 @@ func TestComparison(t *testing.T) {
 	if err := WriteComparison(&b, []engine.Summary{whale, other}); err != nil {
 		t.Fatal(err)
 	}
-	want := `domain  condition    seed  start  best   final  95 %            rollouts  seconds
-lookup  whale        1     0.164  0.947  0.947  [0.908, 0.986]  4,992     218
-lookup  weight-only  12    –      –      –      [0.000, 0.000]  0         0
+	want := `domain  condition    seed  start  best   final  95 %            select−test  rollouts  seconds
+lookup  whale        1     0.164  0.947  0.947  [0.908, 0.986]  +0.014       4,992     218
+lookup  weight-only  12    –      –      –      [0.000, 0.000]  –            0         0
 `
 	if b.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+// Page and table say how the select split differs from the test, and what luck does.
+func TestGapOnThePage(t *testing.T) {
+	var b strings.Builder
+	if err := WriteHTML(&b, sampleRun()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"select − test", "&#43;0.014", "at the start &#43;0.039", "accepts one of them by luck up to 0.750 of the time (accept_p 1)"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not on the page", want)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type transcriptView struct {
 	Open    bool
 	Moment  string
 	State   string // solved, wrong, unparsed, invalid, infra
+	Class   string // the same, as one word for the style sheet
 	Good    bool
 	Trained bool
 	Input   string
@@ -78,6 +79,7 @@ func viewTranscript(t Transcript, decode func([]int32) string) transcriptView {
 		Failure: oneLine(first(o.Failure, 400)),
 	}
 	v.State, v.Good = stateOf(o)
+	v.Class = classOf(v.State)
 	v.Facts = fmt.Sprintf("harness %s · weights %s · sample %d · %s prompt and %s sampled tokens",
 		short(string(o.Harness)), short(string(o.Weights)), o.Sample, count(o.Cost.Prompt), count(o.Cost.Sampled))
 	var before []int32 // what the last call was conditioned on, with its reply
@@ -115,6 +117,15 @@ func stateOf(o *engine.Trajectory) (string, bool) {
 		return "unparsed", false
 	}
 	return "wrong", false
+}
+
+// classOf is a state that the style sheet knows.
+func classOf(state string) string {
+	switch state {
+	case "solved", "wrong", "unparsed", string(engine.Invalid), string(engine.Infra):
+		return state
+	}
+	return "other"
 }
 
 // viewCall shows what a call adds to the context and what the model wrote.

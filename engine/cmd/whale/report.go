@@ -14,6 +14,7 @@ import (
 )
 
 type reportCommand struct {
+	pageFlags
 	Runs  []string `arg:"" type:"existingdir" help:"Run folders; with several, each page shows the others' curves too."`
 	Table bool     `help:"Only print the table, leave the pages as they are."`
 	Study string   `placeholder:"FILE" help:"Instead, write one page of all runs: conditions over their seeds, and print that as a table."`
@@ -21,6 +22,12 @@ type reportCommand struct {
 
 // Run writes the pages of finished runs again and prints one line a run.
 func (c *reportCommand) Run(ctx context.Context) error {
+	if c.UI != "" {
+		if len(c.Runs) != 1 {
+			return usageError{errors.New("report: --ui serves one run at a time")}
+		}
+		return c.show(ctx, c.Runs[0])
+	}
 	if c.Study != "" {
 		return c.study()
 	}
@@ -102,13 +109,7 @@ func rewrite(from *archive.Reader, dir string, summary engine.Summary, others []
 	config := from.Manifest().Config
 	s := &site{}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if s.domain, _, err = openDomain(config.Domain, config.Data, config.Seed); err != nil {
-		return err
-	}
-	if s.device, err = openDevice("cpu", 1); err != nil {
-		return err
-	}
-	if s.trainer, err = openModel(config.Model, config.Domain, s.device, trainer.Options{}); err != nil {
+	if err := s.openWords(config); err != nil {
 		return err
 	}
 	r, err := readReport(from, s, config, summary, dir)
@@ -117,6 +118,18 @@ func rewrite(from *archive.Reader, dir string, summary engine.Summary, others []
 	}
 	r.Others = others
 	return writePage(filepath.Join(dir, "report.html"), r)
+}
+
+// openWords opens what gives a run's records their words: its tasks and its tokenizer.
+func (s *site) openWords(c engine.Config) (err error) {
+	if s.domain, _, err = openDomain(c); err != nil {
+		return err
+	}
+	if s.device, err = openDevice("cpu", 1); err != nil {
+		return err
+	}
+	s.trainer, err = openModel(c.Model, c.Domain, s.device, trainer.Options{})
+	return err
 }
 
 // readReport gathers what a page shows.

@@ -38,7 +38,12 @@ type runFlags struct {
 
 type runCommand struct {
 	runFlags
+	choiceFlags
 	proposerFlags
+	computeFlags
+	learnFlags
+	pageFlags
+	estimateFlags
 	Config  string `type:"existingfile" help:"YAML file with settings; the run.yaml of a run shows their names."`
 	Out     string `type:"path" placeholder:"DIR" help:"Run folder (default runs/DOMAIN-CONDITION-SEED)."`
 	Threads int    `default:"0" help:"Cores of the device; 0 = all. Results do not depend on it."`
@@ -91,8 +96,23 @@ func (c *runCommand) Run(ctx context.Context) error {
 }
 
 func (c *runCommand) alternate(ctx context.Context, config engine.Config, s *site, store *archive.Archive, proposer engine.Proposer) (*engine.Summary, error) {
+	page, err := c.open(ctx, c.Out, s.domain, s.trainer)
+	if err != nil {
+		return nil, err
+	}
 	terminal := report.NewTerminal(os.Stderr)
-	summary, err := engine.Run(ctx, config, s.parts(config, store, proposer, &opening{Terminal: terminal, notices: s.notices}))
+	observers := watchers{&opening{Terminal: terminal, notices: append(s.notices, "memory of the model: "+s.trainer.Memory().String())}}
+	if page != nil {
+		observers = append(observers, page)
+	}
+	parts, err := c.foresee(ctx, config, s.parts(config, store, proposer, observers), store, terminal.Note)
+	if err != nil {
+		return nil, errors.Join(err, terminal.Close())
+	}
+	summary, err := engine.Run(ctx, config, parts)
+	if err == nil && summary.Estimate != nil {
+		terminal.Note(hindsight(summary))
+	}
 	counters := s.trainer.Counters()
 	if err == nil && counters.FLOPRate() > 0 {
 		terminal.Note(fmt.Sprintf("device: %.0f GFLOP/s in training and generation, %.1f s + %.1f s",
@@ -162,6 +182,11 @@ func (c *runCommand) settings() (engine.Config, error) {
 	set(&config.Rollouts, f.Rollouts)
 	set(&config.Optimizer.Rate, f.Rate)
 	c.proposerFlags.apply(&config)
+	c.choose(&config)
+	c.learnFlags.apply(&config)
+	if err := c.computeFlags.apply(&config); err != nil {
+		return config, err
+	}
 	if config.Domain == "" {
 		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}
 	}

@@ -10,23 +10,44 @@
 /* A fast e^x where products are bfloat16 anyway. */
 template <int PARTS> DEVICE float exp_of(float x) { return PARTS == 1 ? fast_exp(x) : expf(x); }
 
-/* to[r][..] = row r of `from`, scaled; DP columns, 0 beyond d; rows for which at() answers NULL are 0. */
+/* Columns c..c+4 of a row p of width d, scaled; 0 beyond d, and for no row (NULL). One load of 16
+ * bytes where the row allows. */
+DEVICE float4 four(const float *p, int c, int d, float scale) {
+    float4 x = {0, 0, 0, 0};
+    if (!p || c >= d) return x;
+    p += c;
+    if (c + 4 <= d && (size_t)p % 16 == 0) {
+        x = *(const float4 *)p;
+    } else {
+        x.x = p[0];
+        if (c + 1 < d) x.y = p[1];
+        if (c + 2 < d) x.z = p[2];
+        if (c + 3 < d) x.w = p[3];
+    }
+    x.x *= scale, x.y *= scale, x.z *= scale, x.w *= scale;
+    return x;
+}
+
+/* to[r][..] = row at(r), scaled; DP columns. */
 template <int PARTS, int DP, class At> DEVICE void load_rows(matrix16 to, int rows, int d, float scale, At at) {
-    for (int i = threadIdx.x; i < rows * (DP / 2); i += blockDim.x) {
-        int r = i / (DP / 2), pair = i % (DP / 2), c = 2 * pair;
-        const float *p = at(r);
-        float lo = p && c < d ? p[c] * scale : 0.0f, hi = p && c + 1 < d ? p[c + 1] * scale : 0.0f;
-        put_pair<PARTS>(to, r, pair, lo, hi);
+    for (int i = threadIdx.x; i < rows * (DP / 4); i += blockDim.x) {
+        int r = i / (DP / 4), c = i % (DP / 4) * 4;
+        float4 x = four(at(r), c, d, scale);
+        put_pair<PARTS>(to, r, c / 2, x.x, x.y);
+        put_pair<PARTS>(to, r, c / 2 + 1, x.z, x.w);
     }
 }
 
-/* The same, turned: to[c][r]. rows is even. */
+/* The same, turned: to[c][r]. rows is a multiple of 8. Neighbouring threads take 4 pairs of rows
+ * of 4 columns, then the next 4 columns. */
 template <int PARTS, int DP, class At> DEVICE void load_turned(matrix16 to, int rows, int d, float scale, At at) {
-    for (int i = threadIdx.x; i < rows / 2 * DP; i += blockDim.x) {
-        int pair = i / DP, c = i % DP;
-        const float *p = at(2 * pair), *q = at(2 * pair + 1);
-        float lo = p && c < d ? p[c] * scale : 0.0f, hi = q && c < d ? q[c] * scale : 0.0f;
-        put_pair<PARTS>(to, c, pair, lo, hi);
+    for (int i = threadIdx.x; i < rows / 2 * (DP / 4); i += blockDim.x) {
+        int pair = i / DP * 4 + i % 4, c = i % DP / 4 * 4;
+        float4 x = four(at(2 * pair), c, d, scale), y = four(at(2 * pair + 1), c, d, scale);
+        put_pair<PARTS>(to, c, pair, x.x, y.x);
+        put_pair<PARTS>(to, c + 1, pair, x.y, y.y);
+        put_pair<PARTS>(to, c + 2, pair, x.z, y.z);
+        put_pair<PARTS>(to, c + 3, pair, x.w, y.w);
     }
 }
 

@@ -103,10 +103,11 @@ template <int DP> DEVICE void decode(const whale_paged &a) {
         size_t at = in ? cache_row(a, seq, j) * a.K * a.d + (size_t)kv * a.d : 0;
         float k[N], v[N];
 #pragma unroll
-        for (int i = 0; i < N; i++) {
-            int c = i / 4 * 32 + lane * 4 + i % 4;
-            k[i] = in && c < a.d ? a.kpages[at + c] : 0.0f;
-            v[i] = in && c < a.d ? a.vpages[at + c] : 0.0f;
+        for (int i = 0; i < N; i += 4) {
+            int c = i * 8 + lane * 4;
+            float4 x = four(in ? a.kpages + at : NULL, c, a.d, 1.0f), y = four(in ? a.vpages + at : NULL, c, a.d, 1.0f);
+            k[i] = x.x, k[i + 1] = x.y, k[i + 2] = x.z, k[i + 3] = x.w;
+            v[i] = y.x, v[i + 1] = y.y, v[i + 2] = y.z, v[i + 3] = y.w;
         }
 #pragma unroll
         for (int h = 0; h < decode_heads; h++) {

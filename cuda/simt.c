@@ -138,6 +138,10 @@ static void launch_piece(const void *job, int piece, int thread) {
 
 static whale_status simt_launch(gpu_backend *b, const gpu_launch *l) {
     simt *s = b->state;
+    if (!s->kernels[l->kernel]) {
+        snprintf(b->error, 256, "the library of kernels lacks %s", kernel_names[l->kernel]);
+        return WHALE_NO_DEVICE;
+    }
     launch_job j = {.s = s, .blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
                     .job = {.name = kernel_names[l->kernel], .kernel = s->kernels[l->kernel], .args = l->args,
                             .grid = {l->grid[0], l->grid[1], l->grid[2]}, .threads = l->threads, .shared = l->shared,
@@ -199,10 +203,7 @@ whale_status simt_open(gpu_backend *b, const char *kernels, const char *order, i
     if (!s->library) return refuse(b, "kernels: ", dlerror());
     *(void **)&s->blocks = dlsym(s->library, "simt_blocks");
     if (!s->blocks) return refuse(b, "kernels: no simt_blocks in ", kernels);
-    for (int i = 0; i < kernel_count; i++) {
-        *(void **)&s->kernels[i] = dlsym(s->library, kernel_names[i]);
-        if (!s->kernels[i]) return refuse(b, "kernels: there is no ", kernel_names[i]);
-    }
+    for (int i = 0; i < kernel_count; i++) *(void **)&s->kernels[i] = dlsym(s->library, kernel_names[i]);
     threads = s->checked ? 1 : MIN(threads, most_pool);
     if (threads > 1 && !(s->pool = whale_pool_start(threads))) return refuse(b, "no threads", NULL);
     return WHALE_OK;

@@ -28,23 +28,33 @@ func kernelsFor(kind, isa string) (string, error) {
 	if kind != "simt" {
 		return "", nil
 	}
-	return simtLibrary(isa == "checked")
+	units, err := fs.Glob(sources, "*.cu")
+	if err != nil {
+		return "", err
+	}
+	return simtLibrary(simtBuild{sources: sources, units: units, checked: isa == "checked"})
+}
+
+// simtBuild is one compilation of kernels by g++, in a folder of its own.
+type simtBuild struct {
+	sources       fs.FS
+	units         []string // *.cu
+	checked       bool     // every access to memory calls simt/check.cpp
+	compiler, dir string
 }
 
 var simtMu sync.Mutex // one compilation at a time; another process may do the same beside us
 
-// simtLibrary is the path of the kernels compiled by g++ for this machine. It is made once and
-// kept in the user's cache folder under the hash of all that goes into it. In the checked build
-// every access to memory calls simt/check.cpp.
-func simtLibrary(checked bool) (string, error) {
+// simtLibrary is the path of the kernels compiled for this machine. The library is made once and
+// kept in the user's cache folder under the hash of all that goes into it.
+func simtLibrary(b simtBuild) (string, error) {
 	simtMu.Lock()
 	defer simtMu.Unlock()
-	compiler := cmp.Or(os.Getenv("CXX"), "g++")
-	version, err := exec.Command(compiler, "-dumpfullversion").Output()
+	b.compiler = cmp.Or(os.Getenv("CXX"), "g++")
+	version, err := exec.Command(b.compiler, "-dumpfullversion").Output()
 	if err != nil {
-		return "", fmt.Errorf("simt compiles its kernels with %s: %w", compiler, err)
+		return "", fmt.Errorf("simt compiles its kernels with %s: %w", b.compiler, err)
 	}
-	b := simtBuild{compiler: compiler, checked: checked}
 	name, err := b.name(string(version))
 	if err != nil {
 		return "", err
@@ -69,12 +79,6 @@ func simtLibrary(checked bool) (string, error) {
 	return path, errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// simtBuild is one compilation, in a folder of its own.
-type simtBuild struct {
-	compiler, dir string
-	checked       bool
-}
-
 // flags are the compiler's. Strict floating point: what is fused is said in the source.
 func (b *simtBuild) flags(source string) []string {
 	flags := []string{"-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-fvisibility=hidden", "-w", "-DSIMT", "-I."}
@@ -84,7 +88,7 @@ func (b *simtBuild) flags(source string) []string {
 	if strings.HasSuffix(source, ".cu") {
 		flags = append(flags, "-x", "c++")
 		if b.checked {
-			flags = append(flags, "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
+			flags = append(flags, "-O1", "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0")
 		}
 	}
 	return flags
@@ -93,12 +97,12 @@ func (b *simtBuild) flags(source string) []string {
 // name tells builds apart that differ in anything.
 func (b *simtBuild) name(version string) (string, error) {
 	h := sha256.New()
-	fmt.Fprintln(h, b.compiler, version, b.flags("x.cu"))
-	err := fs.WalkDir(sources, ".", func(path string, e fs.DirEntry, err error) error {
+	fmt.Fprintln(h, b.compiler, version, b.units, b.flags("x.cu"))
+	err := fs.WalkDir(b.sources, ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		data, err := sources.ReadFile(path)
+		data, err := fs.ReadFile(b.sources, path)
 		fmt.Fprintln(h, path, len(data))
 		h.Write(data)
 		return err
@@ -108,14 +112,10 @@ func (b *simtBuild) name(version string) (string, error) {
 
 // run compiles all sources side by side, links them, and moves the library to path.
 func (b *simtBuild) run(path string) error {
-	if err := os.CopyFS(b.dir, sources); err != nil {
+	if err := os.CopyFS(b.dir, b.sources); err != nil {
 		return fmt.Errorf("kernels of simt: %w", err)
 	}
-	units, err := fs.Glob(sources, "*.cu")
-	if err != nil {
-		return err
-	}
-	units = append(units, "simt/run.cpp")
+	units := append(slices.Clone(b.units), "simt/run.cpp")
 	if b.checked {
 		units = append(units, "simt/check.cpp")
 	}

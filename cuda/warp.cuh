@@ -16,11 +16,11 @@
 #include "simt/shim.h"
 #else
 #define KERNEL(threads, name, type) extern "C" __global__ void __launch_bounds__(threads) name(const type a)
-#define SHARED(type, name)                                        \
-    extern __shared__ __align__(128) unsigned char shared_bytes[]; \
-    type *name = (type *)shared_bytes
+extern __shared__ __align__(128) unsigned char shared_bytes[];
+#define SHARED(type, name) type *name = (type *)shared_bytes
 #define DEVICE static __device__ __forceinline__
 #define INF __int_as_float(0x7f800000)
+#define fast_exp __expf
 #endif
 
 DEVICE int lane_id() { return threadIdx.x % 32; }

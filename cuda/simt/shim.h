@@ -35,6 +35,8 @@ extern __thread simt_view *simt_now __attribute__((tls_model("initial-exec")));
 #define INF __builtin_inff()
 #define __restrict__ __restrict
 
+struct alignas(16) float4 { float x, y, z, w; };
+
 /* ---- handing over: run.cpp ---- */
 
 void simt_barrier(); /* returns when all threads of the block are here */

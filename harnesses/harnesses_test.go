@@ -33,7 +33,7 @@ func TestSeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{"## What the model writes", "## What counts", "## Levers, by axis", "## Forbidden"} {
+		for _, part := range []string{"## What the model writes", "## What counts", "## Levers, by axis", "## Slots and hypotheses", "## Against overfitting", "## Forbidden"} {
 			if !strings.Contains(skill, part) {
 				t.Errorf("SKILL.md of %s has no %q", name, part)
 			}

@@ -15,6 +15,7 @@ var hostile = []struct {
 	body    string // after the imports, which hostileSource adds for what the body names
 	imports string // further imports, one a line
 	limit   engine.LimitKind
+	compile engine.LimitKind // if it is another one when the harness is compiled
 	fail    string
 	panic   bool
 	refused bool
@@ -188,7 +189,7 @@ func Run(s *kit.Session) error {
 	}
 	return nil
 }`},
-	{name: "deep nest of closures", limit: engine.LimitMemory, body: `func Run(s *kit.Session) error {
+	{name: "deep nest of closures", limit: engine.LimitMemory, compile: engine.LimitStack, body: `func Run(s *kit.Session) error {
 	f := func() {}
 	for i := 0; i < 1000000; i++ {
 		g := f
@@ -269,6 +270,48 @@ func Run(s *kit.Session) error {
 	}
 	return s.Log("same " + order)
 }`},
+	{name: "error with a giant text", fail: "xxx", body: `func Run(s *kit.Session) error { return errors.New(strings.Repeat("x", 1<<20)) }`},
+	{name: "huge table of constants", logs: "20000 entries", body: "var table = []int{" + strings.Repeat("7, ", 20000) + `}
+
+func Run(s *kit.Session) error { return s.Log(fmt.Sprint(len(table), " entries")) }`},
+	{name: "huge array on the stack", limit: engine.LimitMemory, body: `func Run(s *kit.Session) error {
+	var a [1 << 24]int
+	for i := range a {
+		a[i] = i
+	}
+	return s.Log(fmt.Sprint(a[5]))
+}`},
+	{name: "brackets without end", logs: "refused", body: `func Run(s *kit.Session) error {
+	var v any
+	if err := json.Unmarshal([]byte(strings.Repeat("[", 1000000)), &v); err != nil {
+		return s.Log("refused")
+	}
+	return nil
+}`},
+	{name: "expression that grows when compiled", panic: true, fail: "regexp", body: `func Run(s *kit.Session) error {
+	regexp.MustCompile(strings.Repeat("(", 900) + "a" + strings.Repeat("{1000})", 900))
+	return nil
+}`},
+	{name: "order without an order", logs: "sorted", body: `func Run(s *kit.Session) error {
+	list := make([]int, 5000)
+	n := 0
+	sort.Slice(list, func(a, b int) bool {
+		n = n + 1
+		return n%3 == 0
+	})
+	return s.Log("sorted")
+}`},
+	{name: "names of the lowering", logs: "6 w9x", body: `func w9xdecode(n int) int { return n * 2 }
+
+func Run(s *kit.Session) error {
+	w9x1 := 3
+	for i, w9x2 := range "w9x" {
+		if i > 5 || w9x2 == 0 {
+			break
+		}
+	}
+	return s.Log(fmt.Sprint(w9xdecode(w9x1), " w9x"))
+}`},
 	{name: "goroutine bomb", refused: true, body: `func Run(s *kit.Session) error {
 	for {
 		go func() { for {} }()
@@ -348,7 +391,7 @@ const unstoppable = `func Run(s *kit.Session) error {
 // is given.
 func hostileSource(body string, more ...string) string {
 	head := "package harness\n\nimport (\n"
-	for _, path := range []string{"errors", "fmt", "regexp", "sort", "strings", "github.com/seed-7c27e6b8/whale/harnesses/kit"} {
+	for _, path := range []string{"encoding/json", "errors", "fmt", "regexp", "sort", "strings", "github.com/seed-7c27e6b8/whale/harnesses/kit"} {
 		if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(body, name+".") && !strings.Contains(fmt.Sprint(more), name+" ") {
 			head += "\t\"" + path + "\"\n"
 		}

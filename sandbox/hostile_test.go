@@ -21,6 +21,9 @@ var testLimits = Limits{Time: 200 * time.Millisecond, Output: 4 << 20, Calls: 20
 // endHostile runs one harness and says what is wrong with how it ended.
 func endHostile(box *Sandbox, n int) string {
 	h := hostile[n]
+	if box.config.Engine == Compile && h.compile != "" {
+		h.limit = h.compile
+	}
 	var imports []string
 	if h.imports != "" {
 		imports = []string{h.imports + "\n"}
@@ -36,8 +39,13 @@ func endHostile(box *Sandbox, n int) string {
 	if err != nil {
 		return fmt.Sprintf("refused: %v", err)
 	}
-	host := &script{}
+	host, again := &script{}, &script{}
 	use, err := p.Run(context.Background(), engine.Start{Domain: "d", Input: "q"}, host)
+	if h.logs != "" {
+		if _, err := p.Run(context.Background(), engine.Start{Domain: "d", Input: "q"}, again); err != nil || fmt.Sprint(again.notes) != fmt.Sprint(host.notes) {
+			return fmt.Sprintf("%v, the second time %v, %v", host.notes, again.notes, err)
+		}
+	}
 	if failed := p.Close(); failed != nil {
 		return failed.Error()
 	}

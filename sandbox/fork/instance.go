@@ -43,6 +43,7 @@ type Instance struct {
 	answer []byte // the answer that did not fit the guest's buffer, until it takes it
 	words  []byte // what the guest wrote to its standard error
 	failed error  // the Host's error that ended the current call
+	broken bool   // a call has ended with an error
 }
 
 // Call runs an exported function of at most one result.
@@ -64,6 +65,7 @@ func (i *Instance) Call(name string, args ...uint64) (result uint64, err error) 
 
 // death says why a call ended; cause is what the wasm runtime made of it.
 func (i *Instance) death(cause error) error {
+	i.broken = true
 	if i.failed != nil {
 		return i.failed
 	}
@@ -74,7 +76,10 @@ func (i *Instance) death(cause error) error {
 	// that error comes a trace.
 	trap, _, _ := strings.Cut(cause.Error(), "\n")
 	said, _, _ := strings.Cut(string(i.words), "\n")
-	if strings.Contains(string(i.words), "stack overflow") || strings.Contains(trap, "stack overflow") {
+	// Go checks bounds itself, so an address outside is a stack of frames too small for the
+	// runtime to check, grown below zero.
+	if strings.Contains(string(i.words), "stack overflow") || strings.Contains(trap, "stack overflow") ||
+		strings.Contains(trap, "out of bounds memory access") {
 		return ErrStack
 	}
 	if said == "" {
@@ -154,8 +159,32 @@ func (i *Instance) putGlobals() {
 	i.answer, i.words, i.failed = nil, i.words[:0], nil
 }
 
-// Close frees the instance.
-func (i *Instance) Close() error { return i.mod.Close(i.ctx) }
+// Close ends the use of the instance. The machine keeps a sound one for a later fork,
+// without anything of its memory.
+func (i *Instance) Close() error {
+	m := i.machine
+	if i.broken || i.memory.refused > 0 || m.base == nil || i.memory.size != m.base.Size() || len(m.spare) == maxSpare {
+		return i.end()
+	}
+	if err := i.become(m.base); err != nil {
+		return errors.Join(err, i.end())
+	}
+	m.spare = append(m.spare, i)
+	return nil
+}
+
+// become makes the instance a fresh one of another image of the same size.
+func (i *Instance) become(image *Image) error {
+	if err := i.memory.become(image, i.machine.base); err != nil {
+		return err
+	}
+	i.image, i.Host = image, nil
+	i.putGlobals()
+	return nil
+}
+
+// end frees the instance.
+func (i *Instance) end() error { return i.mod.Close(i.ctx) }
 
 // hostCall: (request, length, buffer, capacity) -> length of the answer. An answer that
 // fits the buffer is there already; otherwise the guest takes it.

@@ -11,6 +11,7 @@
 //	assign.go   several assignments at once, literals, comma-ok
 //	choice.go   switches, parentheses, constants
 //	logic.go    && and || whose left operand begins with a keyed element
+//	generic.go  type arguments
 //	value.go    values that become interfaces, method values, deferred arguments, append
 //	newer.go    min, max, clear
 //

@@ -60,6 +60,7 @@ var table = []struct{ name, before, after string }{
 	{"operator beside an interface", "type I interface { M() }\nfunc g(x int) (I, int) { return nil, x * 2 }", "w9x1 := x * 2; return nil, w9x1"},
 	{"constant length", "func g(x []int) ([]int, int) { return append(x, 1), len(\"ab\") }", "w9x1 := append(x, 1); w9x2 := len(\"ab\"); return w9x1, w9x2"},
 	{"call that changes an operand", "var n = 1\nfunc next() int { n++; return n }\nfunc g() bool { if n > next() { return true }; return false }", "w9x1 := next(); if n > w9x1 {"},
+	{"type arguments", "func each[T, U any](xs []T, f func(x T) U) []U { return nil }\nfunc g(xs []int) []string { return each(xs, func(n int) string { return \"x\" }) }", "return each[int, string](xs, func"},
 	{"max", "func g(a, b int) int { return max(a, b) }", "return w9xmax2int(a, b) }"},
 	{"clear", "func g(m map[string]int) { clear(m) }", "for w9x1 := range m { delete(m, w9x1) }"},
 }

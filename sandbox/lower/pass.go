@@ -15,7 +15,7 @@ type Checked struct {
 	Fset *token.FileSet
 	File *ast.File
 	Pkg  *types.Package
-	Info *types.Info // Types, Defs, Uses, Implicits and Selections
+	Info *types.Info // Types, Defs, Uses, Implicits, Selections and Instances
 }
 
 // maxRounds bounds how often rewritten text is rewritten again.
@@ -38,6 +38,7 @@ var finders = []finder{
 	{"PAREN", parentheses},
 	{"LOGIC", logic},
 	{"ORDER", operands},
+	{"GENERIC", instances},
 	{"CONST", constants},
 	{"RANGE-STRING", rangeString},
 	{"RANGE-ASSIGN", rangeAssign},

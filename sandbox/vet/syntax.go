@@ -63,6 +63,11 @@ func label(p *program) {
 }
 
 func generic(p *program) {
+	each(p, func(c *ast.CallExpr) {
+		if id, _ := lower.Inferred(p.info, c); id != nil {
+			p.refuse(id, "type argument of %s that only a function tells", id.Name)
+		}
+	})
 	each(p, func(f *ast.FuncDecl) {
 		o, ok := p.info.Defs[f.Name].(*types.Func)
 		if !ok {

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,7 +59,8 @@ func (i imported) Import(path string) (*types.Package, error) {
 // check runs Go's type checker and then the part of the contract that needs types.
 func check(p *program) error {
 	p.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
-		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
+		Uses: map[*ast.Ident]types.Object{}, Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{},
+		Instances: map[*ast.Ident]types.Instance{}}
 	var err error
 	p.pkg, err = checked(p, written, p.info, func(e types.Error) {
 		at := p.position(e.Pos)
@@ -71,7 +73,20 @@ func check(p *program) error {
 	if run == nil || types.TypeString(run.Type(), nil) != "func(s *"+kitPath+".Session) error" && !isRun(run.Type().(*types.Signature)) {
 		p.refuseAs(p.file.Name, "contract", "Run is not func(s *kit.Session) error", "write func Run(s *kit.Session) error")
 	}
+	kitNames(p)
 	return nil
+}
+
+// engines are the names of the kit that are not for harnesses.
+var engines = []string{"NewSession", "Start", "Host", "Note"}
+
+// kitNames keeps a harness to the session that it is given.
+func kitNames(p *program) {
+	for id, o := range p.info.Uses {
+		if o.Pkg() != nil && o.Pkg().Path() == kitPath && o.Parent() == o.Pkg().Scope() && slices.Contains(engines, o.Name()) {
+			p.refuseAs(id, "contract", "kit."+o.Name()+" is the engine's", "use the session that Run is given")
+		}
+	}
 }
 
 // isRun compares without the names of parameters.
@@ -107,6 +122,11 @@ func newer(p *program) {
 		}
 		p.refuseAs(at(e.Pos), p.rule.Name, e.Msg+": "+p.rule.Why, hint)
 	})
+	for id, o := range p.info.Uses {
+		if f, ok := o.(*types.Func); ok && f.Pkg() != nil && f.Pkg() != p.pkg && f.Type().(*types.Signature).TypeParams().Len() > 0 {
+			p.refuse(id, "generic function %s.%s", f.Pkg().Name(), f.Name())
+		}
+	}
 	if err != nil {
 		p.refuseAs(p.file, p.rule.Name, err.Error(), "") // can't be: they were there a moment ago
 	}

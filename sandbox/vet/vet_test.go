@@ -470,6 +470,20 @@ func g() int { n := 0
 func g() int { n := 0
 	f(func(i int) bool { n += i; return true })
 	return n }`},
+	{"GENERIC",
+		`func each[T, U any](xs []T, f func(x T) U) []U { return nil }
+func g(xs []int) []string { return each(xs, func(n int) string { return "x" }) }`,
+		`func each[T, U any](xs []T, f func(x T) U) []U { return nil }
+func g(xs []int) []string { return each[int, string](xs, func(n int) string { return "x" }) }`},
+	{"NEWER",
+		`type E struct{}
+func (e *E) Error() string { return "x" }
+func f(err error) bool { _, ok := errors.AsType[*E](err)
+	return ok }`,
+		`type E struct{}
+func (e *E) Error() string { return "x" }
+func f(err error) bool { _, ok := err.(*E)
+	return ok }`},
 	{"NEWER", `func f() *int { return new(5) }`, `func f() *int { n := 5
 	return &n }`},
 	{"FUNC-LIST",
@@ -548,6 +562,8 @@ func TestContract(t *testing.T) {
 		{"blank import", "package harness\n" + kit + "import _ \"strings\"\n" + run, 3, "contract", "as _"},
 		{"unsafe", "package harness\nimport \"unsafe\"\n" + kit + run, 2, "contract", "unsafe"},
 		{"cgo", "package harness\nimport \"C\"\n" + kit + run, 2, "contract", `"C"`},
+		{"session of its own", "package harness\n" + kit + run + "func f() { kit.NewSession(kit.Start{}, nil) }", 5, "contract", "the engine's"},
+		{"host of its own", "package harness\n" + kit + run + "type h struct{ kit.Host }", 5, "contract", "the engine's"},
 		{"relative import", "package harness\nimport \"./x\"\n" + kit + run, 2, "contract", "./x"},
 		{"go", "package harness\n" + kit + run + "func f() { go f() }", 5, "contract", "go statement"},
 		{"channel", "package harness\n" + kit + run + "func f(c chan int) {}", 5, "contract", "channel"},

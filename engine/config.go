@@ -15,13 +15,16 @@ var ErrConfig = errors.New("bad setting")
 type Config struct {
 	// What is run. The engine copies these names into the run's record; the command
 	// resolves them.
-	Domain    string `json:"domain"`
-	Data      string `json:"data,omitempty"`     // folder with the domain's files; empty = embedded or generated
-	Model     string `json:"model"`              // "nano" or a folder in Hugging Face layout
-	Device    string `json:"device"`             // cpu or cuda, resolved; results are bit for bit on the CPU only
-	Proposer  string `json:"proposer,omitempty"` // builtin, or what else fills the candidates' slots
-	Condition string `json:"condition"`          // whale, adaptive, weight-only, ...: see Conditions
-	Seed      uint64 `json:"seed"`               // all randomness of the run
+	Domain   string `json:"domain"`
+	Data     string `json:"data,omitempty"`     // folder with the domain's files; empty = embedded or generated
+	Model    string `json:"model"`              // "nano" or a folder in Hugging Face layout
+	Device   string `json:"device"`             // cpu or cuda, resolved; results are bit for bit on the CPU only
+	Proposer string `json:"proposer,omitempty"` // builtin, or what else fills the candidates' slots
+	// Tasks choose among the domain's, Services serve it.
+	Tasks     TaskChoice `json:"tasks,omitzero"`
+	Services  Services   `json:"services,omitzero"`
+	Condition string     `json:"condition"` // whale, adaptive, weight-only, ...: see Conditions
+	Seed      uint64     `json:"seed"`      // all randomness of the run
 	// Update and Search choose the two phases: see Updates and Searches; empty = rsft and
 	// meta-harness.
 	Update string `json:"update,omitempty"`
@@ -52,6 +55,7 @@ type Config struct {
 	Samples   int       `json:"samples"` // G: rollouts per training task
 	Batch     int       `json:"batch"`   // sequences per optimizer step
 	Optimizer Optimizer `json:"optimizer"`
+	Compute   Compute   `json:"compute,omitzero"`
 	// PolicyGradient is the setting of the update policy-gradient.
 	PolicyGradient Surrogate `json:"policy_gradient"`
 
@@ -176,6 +180,9 @@ func (c Config) Validate(d *Domain) error {
 			return fmt.Errorf("%w: %s is %d, at least %d", ErrConfig, p.name, p.value, p.least)
 		}
 	}
+	if err := c.Tasks.validate(); err != nil {
+		return err
+	}
 	plan, ok := Conditions[c.Condition]
 	_, update := Updates[c.Update]
 	_, search := Searches[c.Search]
@@ -213,6 +220,9 @@ func (c Config) Validate(d *Domain) error {
 	case c.Sampling.Temperature <= 0 || c.Sampling.TopP <= 0 || c.Sampling.TopP > 1 || c.Sampling.TopK < 0:
 		return fmt.Errorf("%w: sampling wants temperature > 0, top_p in (0,1], top_k >= 0", ErrConfig)
 	}
+	if err := c.Compute.check(); err != nil {
+		return err
+	}
 	if _, ok := c.next(State{}, d); !ok {
 		return fmt.Errorf("%w: rollouts is %d, not enough for one step of %s", ErrConfig, c.Rollouts, c.Condition)
 	}
@@ -224,6 +234,13 @@ func (c Config) Validate(d *Domain) error {
 // is smaller is a difference.
 func (c Config) Same(o Config) error {
 	a, b := c.identity(), o.identity()
+	for _, pair := range [][2]map[string]json.RawMessage{{a, b}, {b, a}} {
+		for key := range pair[0] { // zero values may be left out
+			if _, ok := pair[1][key]; !ok {
+				pair[1][key] = json.RawMessage("unset")
+			}
+		}
+	}
 	for _, key := range sortedKeys(b) {
 		if string(a[key]) != string(b[key]) {
 			return fmt.Errorf("%w: %s was %s, now %s", ErrConfig, key, a[key], b[key])
@@ -250,6 +267,10 @@ func (c Config) WithBudget(o Config) Config {
 func (c Config) identity() map[string]json.RawMessage {
 	c = c.WithBudget(Config{})
 	c.InFlight, c.TokensInFlight, c.Retries, c.SaveEvery, c.Data = 0, 0, 0, 0, ""
+	c.Services.Retriever, c.Services.Judge = "", ""
+	if !methods[c.Update].gradient {
+		c.PolicyGradient = Surrogate{} // nobody reads it
+	}
 	text, err := json.Marshal(c)
 	fields := map[string]json.RawMessage{}
 	if err == nil {

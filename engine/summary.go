@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"cmp"
+	"math"
+)
+
 // Summary is a run's result, summary.json in its folder. Means are in [0,1].
 type Summary struct {
 	Domain    string `json:"domain"`
@@ -8,11 +13,29 @@ type Summary struct {
 	Cycles    int    `json:"cycles"` // begun
 	Model     string `json:"model"`
 	Device    string `json:"device"`
+	Precision string `json:"precision"` // of matrix products
 	Test      struct {
 		Start Interval `json:"start"`
 		Best  Interval `json:"best"` // at the point that the select split chose
 		Final Interval `json:"final"`
 	} `json:"test"`
+	// Select are the same points on the select split with fresh seeds, and Gap is how much
+	// better each looks there than on the test. The start's gap is a difference of the two
+	// splits; what the others have beyond it was fitted to the select tasks. N is 0 where
+	// nothing was measured.
+	Select struct {
+		Start Interval `json:"start"`
+		Best  Interval `json:"best"`
+		Final Interval `json:"final"`
+	} `json:"select"`
+	Gap struct {
+		Start Interval `json:"start"`
+		Best  Interval `json:"best"`
+		Final Interval `json:"final"`
+	} `json:"select_test_gap"`
+	// LuckAccepts is the most iterations, as a share, that accept a candidate which is only
+	// as good as the incumbent: see Config.LuckAccepts. 0 = nothing was searched.
+	LuckAccepts float64 `json:"luck_accepts"`
 	// BaselineSameTokens: the start's weights and harness, voting with as many sampled
 	// tokens per task as the final point needs.
 	BaselineSameTokens Interval       `json:"baseline_same_tokens"`
@@ -22,6 +45,7 @@ type Summary struct {
 	Joules             *float64       `json:"joules"`   // null = not measured
 	Coverage           float64        `json:"coverage"` // of the final test score
 	Unparsed           float64        `json:"unparsed"`
+	Estimate           *Estimate      `json:"estimate,omitempty"` // before the run; absent = none was made
 	WeightsID          WeightsID      `json:"weights_id"`
 	HarnessID          HarnessID      `json:"harness_id"`
 }
@@ -76,11 +100,15 @@ func (s *State) Curve() []CurvePoint {
 func (r *run) finish() (*Summary, error) {
 	s := &r.state
 	c := r.Config
-	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device,
+	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device, Precision: cmp.Or(c.Compute.Precision, "float32"),
 		Cycles: s.Points[len(s.Points)-1].Cycle, Rollouts: s.Spent, WeightsID: s.Weights, HarnessID: s.Harness}
 	last := len(s.Points) - 1
 	if final := s.score(last, Test); final != nil {
 		out.Test.Start, out.Test.Best, out.Test.Final = s.score(0, Test).interval(), s.score(s.Best(), Test).interval(), final.interval()
+		out.Select.Start, out.Select.Best, out.Select.Final = s.score(0, Select).interval(), s.score(s.Best(), Select).interval(), s.score(last, Select).interval()
+		out.Gap.Start = gap(out.Select.Start, out.Test.Start)
+		out.Gap.Best = gap(out.Select.Best, out.Test.Best)
+		out.Gap.Final = gap(out.Select.Final, out.Test.Final)
 		out.Coverage, out.Unparsed = final.Coverage, final.Unparsed
 		start, err := r.Archived(firstFile(0, Test), s.Points[0].Harness)
 		if err != nil {
@@ -89,11 +117,14 @@ func (r *run) finish() (*Summary, error) {
 		baseline := SameTokens(r.measureTasks(Test), start, final.Tokens)
 		out.BaselineSameTokens = baseline.interval()
 	}
+	if Conditions[c.Condition].has(HarnessKind) {
+		out.LuckAccepts = c.LuckAccepts()
+	}
 	cost := s.Total.Cost
 	out.Tokens = SummaryTokens{Prompt: cost.Prompt, Cached: cost.Cached, Sampled: cost.Sampled, Trained: cost.Trained}
 	out.Seconds = SummarySeconds{Total: s.Total.Wall, Rollout: s.Total.Rollouts, Sandbox: cost.SandboxSeconds,
 		Train: cost.TrainSeconds, Propose: cost.ProposeSeconds, Verify: cost.VerifySeconds}
-	out.Joules = s.Total.Energy.Total()
+	out.Joules, out.Estimate = s.Total.Energy.Total(), r.Parts.Estimate
 	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
 	if err := r.Parts.Store.PutSummary(out); err != nil {
 		return nil, AtArchive.wrap("summary", err)
@@ -103,4 +134,30 @@ func (r *run) finish() (*Summary, error) {
 	return out, nil
 }
 
-func (s *Score) interval() Interval { return Interval{Mean: s.Mean, Lo: s.Lo, Hi: s.Hi, N: s.N} }
+// interval is a score in short; none when it was not measured.
+func (s *Score) interval() Interval {
+	if s == nil {
+		return Interval{}
+	}
+	return Interval{Mean: s.Mean, Lo: s.Lo, Hi: s.Hi, N: s.N}
+}
+
+// gap is the difference of two means over different tasks; its interval adds the two sides'
+// squares (Newcombe 1998, method 10).
+func gap(chosen, test Interval) Interval {
+	if chosen.N == 0 || test.N == 0 {
+		return Interval{}
+	}
+	d := chosen.Mean - test.Mean
+	return Interval{Mean: d, N: min(chosen.N, test.N),
+		Lo: d - math.Hypot(chosen.Mean-chosen.Lo, test.Hi-test.Mean),
+		Hi: d + math.Hypot(chosen.Hi-chosen.Mean, test.Mean-test.Lo)}
+}
+
+// LuckAccepts bounds the share of search iterations that accept a candidate although all
+// of them are only as good as the incumbent: each passes accept_p by luck at most so often,
+// and of equals the incumbent is as likely to be in front as any.
+func (c Config) LuckAccepts() float64 {
+	m := float64(c.Candidates)
+	return min(m*c.AcceptP, m/(m+1))
+}

@@ -285,6 +285,9 @@ func TestRun_measure(t *testing.T) {
 			t.Errorf("point %d: %d test and %d select samples", i, p.Test.K, p.Select.K)
 		}
 	}
+	if g := s.Gap.Best; s.Select.Best.Mean != best.Select.Mean || g.Mean != best.Select.Mean-best.Test.Mean || g.Lo >= g.Mean || g.Hi <= g.Mean || s.LuckAccepts != .75 {
+		t.Errorf("select %+v, gap %+v, luck %v", s.Select, s.Gap, s.LuckAccepts)
+	}
 	if s.Test.Best.Mean != best.Test.Mean || s.BaselineSameTokens.N != 20 {
 		t.Errorf("%+v", s)
 	}

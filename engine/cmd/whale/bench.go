@@ -18,6 +18,7 @@ import (
 )
 
 type benchCommand struct {
+	computeFlags
 	Harnesses string `arg:"" optional:"" type:"path" help:"A candidate's file, or a folder: every .go file in it and below is a candidate. Without it copies of the seed."`
 	Domain    string `default:"lookup" help:"lookup, sums, chess, math, searchqa or own."`
 	Data      string `type:"path" help:"Files of the domain, where it needs some."`
@@ -122,6 +123,9 @@ func (c *benchCommand) hosts(ctx context.Context) (*benchHosts, func() error, er
 	if c.Model != "script" {
 		config := engine.Defaults()
 		config.Domain, config.Data, config.Model, config.Seed = c.Domain, c.Data, c.Model, c.Seed
+		if err := c.apply(&config); err != nil {
+			return nil, nothing, err
+		}
 		s, err := openSite(ctx, &config, 0)
 		if err != nil {
 			return nil, nothing, err
@@ -132,7 +136,7 @@ func (c *benchCommand) hosts(ctx context.Context) (*benchHosts, func() error, er
 		}
 		return h, s.close, nil
 	}
-	domain, _, err := openDomain(c.Domain, c.Data, c.Seed)
+	domain, _, err := openDomain(engine.Config{Domain: c.Domain, Data: c.Data, Seed: c.Seed})
 	if err != nil {
 		return nil, nothing, err
 	}

@@ -105,7 +105,7 @@ func doctorSandbox(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, box.Close()) }()
 	opened := time.Since(began)
-	domain, _, err := openDomain("lookup", "", 1)
+	domain, _, err := openDomain(engine.Config{Domain: "lookup", Seed: 1})
 	if err != nil {
 		return err
 	}

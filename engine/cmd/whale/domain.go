@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-7c27e6b8/whale/bench/chess"
 	"github.com/seed-7c27e6b8/whale/bench/lookup"
@@ -14,11 +16,16 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// openDomain builds the tasks of a name. Generated domains are drawn from the run's
-// seed; chess reads a folder or file of puzzles when there is one. The notices say what
+// openDomain builds the tasks that a config names. Generated domains are drawn from the
+// run's seed; chess reads a folder or file of puzzles when there is one. The notices say what
 // was read and left out, one file a line; they are for stderr once nothing can fail any
 // more, since the first line there is the error's.
-func openDomain(name, data string, seed uint64) (d *engine.Domain, notices []string, err error) {
+func openDomain(c engine.Config) (d *engine.Domain, notices []string, err error) {
+	name, data, seed := c.Domain, c.Data, c.Seed
+	c.Services = surrounded(c.Domain, c.Services)
+	if err := choosable(c); err != nil {
+		return nil, nil, usageError{engine.Fail(engine.AtTask, name, err)}
+	}
 	switch name {
 	case lookup.Name, sums.Name:
 		if data != "" {
@@ -32,19 +39,46 @@ func openDomain(name, data string, seed uint64) (d *engine.Domain, notices []str
 		return d, nil, err
 	case chess.Name:
 		if data == "" {
-			d, err = chess.Generated(seed, chess.Options{})
+			d, err = chess.Generated(seed, chessOptions(c.Tasks))
 			return d, nil, err
 		}
-		d, reports, err := chess.Open(data, chess.Options{})
+		d, reports, err := chess.Open(data, chessOptions(c.Tasks))
 		return d, lines(reports), err
 	case math.Name:
-		return openMath(data)
+		return openMath(c)
 	case searchqa.Name:
-		return openSearchQA(data)
+		return openSearchQA(c)
 	case own.Name:
 		return openOwn(data)
 	}
 	return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa, own"))}
+}
+
+// choosable says whether the domain has what a config chooses.
+func choosable(c engine.Config) error {
+	generated := c.Domain == lookup.Name || c.Domain == sums.Name
+	s := c.Services
+	switch {
+	case c.Tasks != (engine.TaskChoice{}) && (generated || c.Domain == own.Name):
+		return errors.New("there is no choice of tasks: generated ones are all used, a file of one's own says itself what is what")
+	case c.Tasks.Themes != "" && c.Domain != chess.Name:
+		return errors.New("has no themes, only chess has")
+	case c.Tasks.Test < 0 && c.Domain != searchqa.Name:
+		return errors.New("test -1, all of them, is for searchqa; name a large number")
+	case (s.Retriever != "" || s.Judge != "" || s.JudgeModel != "") && c.Domain != searchqa.Name:
+		return errors.New("has no retriever and no judge, only searchqa has")
+	case s.Code != "" && c.Domain != math.Name:
+		return errors.New("has no code tool, only math has")
+	}
+	return nil
+}
+
+func chessOptions(t engine.TaskChoice) chess.Options {
+	o := chess.Options{Test: t.Test, Select: t.Select, Train: t.Train, CallTokens: t.CallTokens}
+	if t.Themes != "" {
+		o.Themes = strings.Split(t.Themes, ",")
+	}
+	return o
 }
 
 func lines[R fmt.Stringer](reports []R) []string {

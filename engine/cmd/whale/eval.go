@@ -13,6 +13,8 @@ import (
 )
 
 type evalCommand struct {
+	choiceFlags
+	computeFlags
 	Domain      string  `required:"" help:"Tasks: lookup, sums, chess, math, searchqa or own."`
 	Data        string  `type:"path" help:"Folder with data, or CSV file with chess puzzles; chess without it is generated."`
 	Model       string  `default:"nano" placeholder:"nano|DIR" help:"nano or a model folder in Hugging Face layout, such as RUN/weights/ID."`
@@ -43,6 +45,10 @@ type evaluation struct {
 func (c *evalCommand) Run(ctx context.Context) (err error) {
 	config := engine.Defaults()
 	config.Domain, config.Data, config.Model, config.Device, config.Seed = c.Domain, c.Data, c.Model, c.Device, c.Seed
+	c.choose(&config)
+	if err := c.apply(&config); err != nil {
+		return err
+	}
 	s, err := openSite(ctx, &config, c.Threads)
 	if err != nil {
 		return err

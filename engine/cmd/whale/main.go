@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/seed-7c27e6b8/whale/bench/math/python"
 	"github.com/seed-7c27e6b8/whale/bench/math/starlark"
 	"github.com/seed-7c27e6b8/whale/sandbox"
 )
@@ -47,6 +48,7 @@ type commands struct {
 func main() {
 	sandbox.WorkerMain()
 	starlark.WorkerMain()
+	python.WorkerMain()
 	os.Exit(run(os.Args[1:]))
 }
 

@@ -3,27 +3,29 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed-7c27e6b8/whale/bench/math"
 	"github.com/seed-7c27e6b8/whale/bench/math/fusion"
 	"github.com/seed-7c27e6b8/whale/bench/math/micropython"
+	"github.com/seed-7c27e6b8/whale/bench/math/python"
 	"github.com/seed-7c27e6b8/whale/bench/math/starlark"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// openMath reads a folder of problems. What runs the code tool's programs is named by the
-// environment, like the services of other domains: WHALE_CODE is the URL of a
-// SandboxFusion service or the path of a micropython.wasm; without it Starlark runs them.
-func openMath(data string) (*engine.Domain, []string, error) {
-	if data == "" {
+// openMath reads a folder of problems. Services.Code says what runs the code tool's
+// programs.
+func openMath(c engine.Config) (*engine.Domain, []string, error) {
+	if c.Data == "" {
 		return nil, nil, usageError{engine.Fail(engine.AtTask, math.Name, errors.New("wants --data, a folder with *_train.jsonl and test sets, or one JSONL file"))}
 	}
-	code, err := openCode(os.Getenv("WHALE_CODE"))
+	code, err := openCode(c.Services.Code)
 	if err != nil {
-		return nil, nil, usageError{engine.Fail(engine.AtTask, "WHALE_CODE", err)}
+		return nil, nil, usageError{engine.Fail(engine.AtTask, "code", err)}
 	}
-	domain, reports, err := math.Open(data, math.Options{Code: code})
+	domain, reports, err := math.Open(c.Data, math.Options{Test: c.Tasks.Test, Select: c.Tasks.Select, Train: c.Tasks.Train,
+		CallTokens: c.Tasks.CallTokens, Code: code})
 	return domain, lines(reports), err
 }
 
@@ -36,6 +38,8 @@ func openCode(where string) (math.Interpreter, error) {
 			return nil, err
 		}
 		return micropython.New(where), nil
+	case strings.HasPrefix(filepath.Base(where), "python"):
+		return python.New(where), nil
 	}
 	return fusion.New(where, fusion.Options{})
 }

@@ -31,15 +31,19 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.domain, s.notices, err = openDomain(c.Domain, c.Data, c.Seed); err != nil {
+	c.Services = surrounded(c.Domain, c.Services)
+	if s.domain, s.notices, err = openDomain(*c); err != nil {
 		return nil, err
 	}
 	if s.device, err = openDevice(c.Device, threads); err != nil {
 		return nil, err
 	}
 	c.Device = s.device.Kind()
-	o := trainer.Options{Temperature: c.Sampling.Temperature, Adam: trainer.AdamW{LR: c.Optimizer.Rate,
-		Beta1: c.Optimizer.Beta1, Beta2: c.Optimizer.Beta2, Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Clip: c.Optimizer.Clip}}
+	c.Services = c.Services.Public() // what is recorded
+	o, err := trainerOptions(*c)
+	if err != nil {
+		return nil, err
+	}
 	if s.trainer, err = openModel(c.Model, c.Domain, s.device, o); err != nil {
 		return nil, err
 	}

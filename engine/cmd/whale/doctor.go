@@ -14,6 +14,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine/schedule/sensor"
 	"github.com/seed-7c27e6b8/whale/sandbox"
 	"github.com/seed-7c27e6b8/whale/trainer"
+	"github.com/seed-7c27e6b8/whale/trainer/oracle"
 )
 
 type doctorCommand struct{}
@@ -27,7 +28,7 @@ func (doctorCommand) Run(ctx context.Context) error {
 		fmt.Println("go        not found; candidates are interpreted, so a run does not need it")
 	}
 	doctorMachine()
-	return errors.Join(doctorDevice(ctx), doctorSandbox(ctx))
+	return errors.Join(doctorDevice(ctx), doctorGradients(ctx), doctorSandbox(ctx))
 }
 
 // doctorMachine says what can be read of memory, load, energy and cards. Nothing of it is
@@ -94,6 +95,36 @@ func doctorDevice(ctx context.Context) error {
 		return engine.Fail(engine.AtPolicy, "nano", fmt.Errorf("policy and learner disagree by %v", u.Drift))
 	}
 	return nil
+}
+
+// doctorGradients compares one training step of small models of every family with the same
+// step in double precision, differentiated by another library.
+func doctorGradients(ctx context.Context) error {
+	device, err := openDevice("cpu", 0)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	began := time.Now()
+	results, err := oracle.Check(ctx, device)
+	if err != nil {
+		return engine.Fail(engine.AtDevice, device.Kind(), err)
+	}
+	worst := results[0]
+	for _, r := range results {
+		if !r.OK() {
+			err = errors.Join(err, engine.Fail(engine.AtDevice, device.Kind(),
+				fmt.Errorf("gradient check of %s: gradient of %s differs by %.1e, the loss by %.1e", r.Model, r.Tensor, r.Worst, r.Drift)))
+		}
+		if !(r.Worst <= worst.Worst) {
+			worst = r
+		}
+	}
+	if err == nil {
+		fmt.Printf("gradients those of %d small models are within %.1e of a double-precision oracle (%s of %s), %.0f ms\n",
+			len(results), worst.Worst, worst.Tensor, worst.Model, float64(time.Since(began).Microseconds())/1000)
+	}
+	return err
 }
 
 // doctorSandbox runs the seed harness of lookup against a host that hangs up.

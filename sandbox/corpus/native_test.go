@@ -27,7 +27,7 @@ func (o outcome) same(other outcome) bool { return o.Log == other.Log && o.End =
 
 const (
 	kitFolder = "../../harnesses/kit"
-	patience  = 5 * time.Second // of one program
+	patience  = 20 * time.Second // of one program, on a busy machine
 )
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -293,8 +293,35 @@ func (s *source) onlyAround(e ast.Expr, stmt ast.Stmt) bool {
 	})
 }
 
-// callsOf gives the calls that a statement itself makes: conversions, function literals and
-// blocks left out.
+// pure are packages whose functions change nothing and call nothing of the source, unless
+// they are given a function.
+var pure = []string{"strings", "strconv", "math", "unicode", "unicode/utf8"}
+
+// changes says whether a call may change a variable.
+func (s *source) changes(c *ast.CallExpr) bool {
+	if s.Info.Types[c.Fun].IsType() {
+		return false
+	}
+	switch s.builtin(c) {
+	case "len", "cap", "min", "max":
+		return false
+	}
+	id := callee(c)
+	if id == nil {
+		return true
+	}
+	f, ok := s.Info.Uses[id].(*types.Func)
+	if !ok || f.Pkg() == nil || !slices.Contains(pure, f.Pkg().Path()) || f.Type().(*types.Signature).Recv() != nil {
+		return true
+	}
+	return slices.ContainsFunc(c.Args, func(a ast.Expr) bool {
+		_, function := s.under(a).(*types.Signature)
+		return function
+	})
+}
+
+// callsOf gives the calls that a statement itself makes and that may change a variable:
+// function literals and blocks left out.
 func (s *source) callsOf(stmt ast.Stmt) []*ast.CallExpr {
 	list, known := s.made[stmt]
 	if known {
@@ -305,7 +332,7 @@ func (s *source) callsOf(stmt ast.Stmt) []*ast.CallExpr {
 		case *ast.FuncLit, *ast.BlockStmt:
 			return false
 		case *ast.CallExpr:
-			if !s.Info.Types[n.Fun].IsType() {
+			if s.changes(n) {
 				list = append(list, n)
 			}
 		}

@@ -150,7 +150,7 @@ func conversions(s *source) {
 		if stmt == nil || !s.onlyAround(e, stmt) {
 			return
 		}
-		if a, ok := stmt.(*ast.AssignStmt); ok && len(a.Lhs) > 1 {
+		if a, ok := stmt.(*ast.AssignStmt); ok && len(a.Rhs) > 1 {
 			return
 		}
 		s.before(e, stmt)

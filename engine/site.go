@@ -18,6 +18,7 @@ type Parts struct {
 	Admission Admission
 	Observer  Observer    // may be nil
 	Energy    EnergyMeter // nil = joules are not known
+	Estimate  *Estimate   // of the whole run, for the summary; may be nil
 
 	// Ways to improve weights or harness that have no name in Updates and Searches; nil =
 	// what Config.Update and Config.Search say.

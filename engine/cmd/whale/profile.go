@@ -20,6 +20,8 @@ type profileCommand struct {
 	Pprof string   `type:"path" placeholder:"FILE" help:"Write a profile for 'go tool pprof': seconds, tokens and work by cycle, phase, unit and stage."`
 	Trace string   `type:"path" placeholder:"FILE" help:"Write Chrome trace JSON (chrome://tracing, Perfetto)."`
 	JSON  bool     `name:"json" help:"Print one JSON object a run instead of tables."`
+	// Calibration is for those who embed it.
+	Calibration string `type:"path" placeholder:"FILE" help:"Write the runs as calibrations, what estimates of later runs rest on."`
 	// Rollouts holds the same for each rollout and call.
 	Rollouts string `type:"path" placeholder:"FILE" help:"Write what each rollout and each of its calls cost, one line of JSON a rollout."`
 }
@@ -44,6 +46,11 @@ func (c *profileCommand) Run() error {
 			continue
 		}
 		if err := writeFile(f.path, func(w io.Writer) error { return f.write(w, profiles) }); err != nil {
+			return err
+		}
+	}
+	if c.Calibration != "" {
+		if err := writeCalibrations(c.Calibration, c.Runs); err != nil {
 			return err
 		}
 	}

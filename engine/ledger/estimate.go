@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+)
+
+// Calibration is a run that was measured: what it cost by phase, and how fast the machine
+// was then. It foretells a run of the same domain: what a rollout of some phase costs goes
+// by the calibration, how fast it is done by the two probes.
+type Calibration struct {
+	Domain    string           `json:"domain"`
+	Condition string           `json:"condition"`
+	Model     string           `json:"model"`
+	Probe     engine.Probe     `json:"probe"`
+	Planned   []engine.Planned `json:"planned"` // before it began
+	Phases    []Phase          `json:"phases"`  // as it went
+}
+
+// Phase is the cost of a phase, of the start or of the measuring.
+type Phase struct {
+	Kind     engine.RecordKind    `json:"kind"`
+	Cycle    int                  `json:"cycle"`
+	Rollouts int                  `json:"rollouts"`
+	Tokens   engine.SummaryTokens `json:"tokens"`
+	Playing  float64              `json:"playing"`  // seconds with rollouts in flight
+	Training float64              `json:"training"` // seconds
+	Rest     float64              `json:"rest"`     // seconds
+}
+
+// NewCalibration is a run as a calibration. The manifest says what was run.
+func NewCalibration(c engine.Config, probe engine.Probe, planned []engine.Planned, lines []Line) Calibration {
+	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Probe: probe, Planned: planned}
+	for _, t := range Phases(lines) {
+		s := t.Spending
+		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: tokensOf(s.Cost),
+			Playing: s.Rollouts, Training: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
+	}
+	return k
+}
+
+func tokensOf(c engine.Cost) engine.SummaryTokens {
+	return engine.SummaryTokens{Prompt: c.Prompt, Cached: c.Cached, Sampled: c.Sampled, Trained: c.Trained}
+}
+
+// NewEstimate foretells planned units. known is nil when no such run was measured: then
+// every rollout is taken to be like the probe's, as many to be rewarded.
+func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibration) engine.Estimate {
+	basis := "the probe alone: rollouts that get longer are not foreseen"
+	if known != nil {
+		basis = fmt.Sprintf("a probe and a run of %s, %s", known.Domain, known.Condition)
+	} else {
+		c := fromProbe(probe)
+		known = &c
+	}
+	playing, training := known.speed(probe)
+	e := engine.Estimate{Basis: basis}
+	var sum [4]float64
+	for _, p := range planned {
+		phase := known.like(p)
+		if phase.Rollouts == 0 {
+			continue
+		}
+		rollouts := float64(p.Rollouts) * known.share(p.Kind)
+		per := rollouts / float64(phase.Rollouts)
+		e.Rollouts += int(rollouts + .5)
+		t := phase.Tokens
+		for i, n := range []int{t.Prompt, t.Cached, t.Sampled, t.Trained} {
+			sum[i] += per * float64(n)
+		}
+		e.Seconds += per * ((phase.Playing+phase.Rest)*playing + phase.Training*training)
+	}
+	e.Tokens = engine.SummaryTokens{Prompt: int(sum[0]), Cached: int(sum[1]), Sampled: int(sum[2]), Trained: int(sum[3])}
+	if taken := probe.Energy.Total(); taken != nil && probe.Energy.Package.Seconds+probe.Energy.Card.Seconds > 0 {
+		joules := *taken / max(probe.Energy.Package.Seconds, probe.Energy.Card.Seconds) * e.Seconds
+		e.Joules = &joules
+	}
+	return e
+}
+
+// speed is how much slower this machine is than the calibration's, playing and training.
+func (k *Calibration) speed(now engine.Probe) (playing, training float64) {
+	ratio := func(a, b float64, n, m int) float64 {
+		if a <= 0 || b <= 0 || n == 0 || m == 0 {
+			return 0
+		}
+		return (a / float64(n)) / (b / float64(m))
+	}
+	playing = ratio(now.Seconds, k.Probe.Seconds, now.Rollouts, k.Probe.Rollouts)
+	training = ratio(now.LearnSeconds, k.Probe.LearnSeconds, now.Learned, k.Probe.Learned)
+	if playing == 0 {
+		playing = 1
+	}
+	if training == 0 {
+		training = playing
+	}
+	return playing, training
+}
+
+// like is the measured phase of the same kind in the same cycle, or in the last before it.
+func (k *Calibration) like(p engine.Planned) Phase {
+	var best Phase
+	for _, phase := range k.Phases {
+		if phase.Kind == p.Kind && (best.Rollouts == 0 || phase.Cycle <= p.Cycle) {
+			best = phase
+		}
+	}
+	if best.Rollouts == 0 && p.Kind == engine.MeasureRecord && len(k.Phases) > 0 {
+		return k.Phases[len(k.Phases)-1]
+	}
+	return best
+}
+
+// share is the part of the planned rollouts of a kind that came about: candidates are
+// refused, points of the curve are the same.
+func (k *Calibration) share(kind engine.RecordKind) float64 {
+	planned, played := 0, 0
+	for _, p := range k.Planned {
+		if p.Kind == kind {
+			planned += p.Rollouts
+		}
+	}
+	for _, p := range k.Phases {
+		if p.Kind == kind {
+			played += p.Rollouts
+		}
+	}
+	if planned == 0 || played == 0 {
+		return 1
+	}
+	return float64(played) / float64(planned)
+}
+
+// fromProbe takes everything to be like the probe.
+func fromProbe(p engine.Probe) Calibration {
+	k := Calibration{Probe: p}
+	t := tokensOf(p.Cost)
+	t.Trained = 0
+	play := Phase{Rollouts: p.Rollouts, Tokens: t, Playing: p.Seconds}
+	for _, kind := range []engine.RecordKind{engine.StepRecord, engine.SearchRecord, engine.MeasureRecord} {
+		play.Kind = kind
+		k.Phases = append(k.Phases, play)
+	}
+	if p.Learned > 0 {
+		learned := p.Rewarded * float64(p.Rollouts)
+		k.Phases[0].Tokens.Trained = int(p.Rewarded * float64(p.Cost.Sampled))
+		k.Phases[0].Training = p.LearnSeconds / float64(p.Learned) * p.Lesson * learned
+	}
+	return k
+}

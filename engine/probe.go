@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Probe is how fast a machine plays and learns, measured on a few rollouts of the seed
+// harness and an update that is taken back.
+type Probe struct {
+	Rollouts     int     `json:"rollouts"`
+	Cost         Cost    `json:"cost"`          // of these, the trained tokens included
+	Seconds      float64 `json:"seconds"`       // by the clock
+	Lesson       float64 `json:"lesson"`        // tokens of a rewarded rollout as rows; of any, when none was
+	Rewarded     float64 `json:"rewarded"`      // share of the rollouts
+	Learned      int     `json:"learned"`       // tokens through forward and backward; 0 = not measured
+	LearnSeconds float64 `json:"learn_seconds"` // for these
+	Energy       Energy  `json:"energy,omitzero"`
+}
+
+// What a probe is: rounds of a full policy, the first not counted, for about a second.
+const (
+	probeTasks  = 8
+	probeRounds = 8
+	probeFor    = time.Second
+)
+
+// TakeProbe measures the parts of a run before it begins. Weights and optimizer are
+// afterwards what they were, bit for bit, by way of the folder scratch, which is emptied.
+// learn says whether to measure updates, which for a large model means to write and read it.
+func TakeProbe(ctx context.Context, c Config, p Parts, scratch string, learn bool) (_ Probe, err error) {
+	site := newSite(c, Parts{Domain: p.Domain, Sandbox: p.Sandbox, Policy: p.Policy, Learner: p.Learner, Admission: p.Admission, Energy: p.Energy})
+	program, err := site.load(ctx, NewHarness(p.Domain.Seed, Meta{}))
+	if err != nil {
+		return Probe{}, err
+	}
+	defer func() { err = errors.Join(err, Fail(AtSandbox, "probe", program.Close())) }()
+	var probe Probe
+	var lessons []lesson
+	played := 0
+	tasks := p.Domain.Train
+	if len(tasks) == 0 {
+		tasks = p.Domain.Select
+	}
+	begin, energy := time.Now(), site.energy()
+	for round := 0; round == 0 || round < probeRounds && time.Since(begin) < probeFor; round++ {
+		some := make([]Task, min(probeTasks, len(tasks)))
+		for i := range some {
+			some[i] = tasks[(round*probeTasks+i)%len(tasks)]
+		}
+		ts, spent, err := site.rollouts(ctx, site.Jobs("", program, some, c.Samples, fmt.Sprintf("probe/%d", round)))
+		if err != nil {
+			return Probe{}, err
+		}
+		lessons = append(lessons, probeLessons(ts)...)
+		probe.Rewarded += float64(len(Accept(ts)))
+		played += len(ts)
+		if round > 0 || spent.Rollouts > probeFor.Seconds() {
+			probe.Rollouts += len(ts)
+			probe.Cost = probe.Cost.Add(spent.Cost)
+			probe.Seconds += spent.Rollouts
+		}
+	}
+	probe.Rewarded /= float64(max(1, played))
+	if learn && len(lessons) > 0 && p.Learner != nil {
+		err = site.probeLearning(ctx, lessons, scratch, &probe)
+	}
+	probe.Energy = site.energy().Minus(energy)
+	return probe, err
+}
+
+// probeLessons are rollouts whose length is that of what a run learns from.
+func probeLessons(ts []*Trajectory) []lesson {
+	if lessons := rewarded(ts); len(lessons) > 0 {
+		return lessons
+	}
+	var any []lesson
+	for _, t := range ts {
+		if t.Outcome == Scored && len(t.Calls()) > 0 {
+			any = append(any, lesson{t, 1})
+		}
+	}
+	return any
+}
+
+// probeLearning times updates and takes them back.
+func (s *Site) probeLearning(ctx context.Context, lessons []lesson, scratch string, probe *Probe) error {
+	dir, err := os.MkdirTemp(scratch, "probe-")
+	if err != nil {
+		return AtArchive.wrap("probe", err)
+	}
+	defer os.RemoveAll(dir) // a folder that stays is swept with the run's scratch
+	if _, err := s.Parts.Learner.Save(ctx, dir); err != nil {
+		return AtArchive.wrap("probe", err)
+	}
+	var rows []Sequence
+	for _, l := range lessons {
+		rows = append(rows, Sequences(l.rollout)...)
+	}
+	for _, row := range rows {
+		probe.Lesson += float64(len(row.IDs)) / float64(len(lessons))
+	}
+	for i := range 3 { // the first not counted
+		u, err := s.Parts.Learner.Update(ctx, rows[:min(len(rows), s.Config.Batch)])
+		if err != nil {
+			return errors.Join(AtDevice.wrap("probe", err), AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir)))
+		}
+		if i > 0 {
+			probe.Learned += u.Forward
+			probe.LearnSeconds += u.Seconds
+			probe.Cost.Trained += u.Tokens
+		}
+	}
+	return AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir))
+}
+
+// Estimate is what a run was expected to take before it began.
+type Estimate struct {
+	Basis    string        `json:"basis"` // what the expectation rests on
+	Rollouts int           `json:"rollouts"`
+	Tokens   SummaryTokens `json:"tokens"`
+	Seconds  float64       `json:"seconds"`
+	Joules   *float64      `json:"joules"` // null = not known
+}

@@ -62,7 +62,7 @@ func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibratio
 		if phase.Rollouts == 0 {
 			continue
 		}
-		rollouts := float64(p.Rollouts) * known.share(p.Kind)
+		rollouts := float64(p.Rollouts) * known.share(p)
 		per := rollouts / float64(phase.Rollouts)
 		e.Rollouts += int(rollouts + .5)
 		t := phase.Tokens
@@ -112,24 +112,33 @@ func (k *Calibration) like(p engine.Planned) Phase {
 	return best
 }
 
-// share is the part of the planned rollouts of a kind that came about: candidates are
-// refused, points of the curve are the same.
-func (k *Calibration) share(kind engine.RecordKind) float64 {
-	planned, played := 0, 0
+// share is the part of planned rollouts that came about in the same cycle, or where there
+// was none, in all: candidates are refused, points of the curve are the same.
+func (k *Calibration) share(of engine.Planned) float64 {
+	var planned, played, plannedAll, playedAll int
 	for _, p := range k.Planned {
-		if p.Kind == kind {
-			planned += p.Rollouts
+		if p.Kind == of.Kind {
+			plannedAll += p.Rollouts
+			if p.Cycle == of.Cycle {
+				planned += p.Rollouts
+			}
 		}
 	}
 	for _, p := range k.Phases {
-		if p.Kind == kind {
-			played += p.Rollouts
+		if p.Kind == of.Kind {
+			playedAll += p.Rollouts
+			if p.Cycle == of.Cycle {
+				played += p.Rollouts
+			}
 		}
 	}
-	if planned == 0 || played == 0 {
-		return 1
+	switch {
+	case planned > 0 && played > 0:
+		return float64(played) / float64(planned)
+	case plannedAll > 0 && playedAll > 0:
+		return float64(playedAll) / float64(plannedAll)
 	}
-	return float64(played) / float64(planned)
+	return 1
 }
 
 // fromProbe takes everything to be like the probe.

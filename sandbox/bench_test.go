@@ -3,9 +3,12 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -72,12 +75,17 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // BenchmarkThroughput: rollouts of many sessions at once, over one worker and over all.
+// Processor time tells what a rollout costs on a machine with other work on it too.
 func BenchmarkThroughput(b *testing.B) {
 	for _, by := range []string{Interpret, Compile} {
-		for name, workers := range map[string]int{"one": 1, "all": 0} {
-			b.Run(by+"-"+name, func(b *testing.B) {
-				p := load(b, open(b, Config{Workers: workers, Engine: by}), fourTurns)
-				b.SetParallelism(16)
+		for _, workers := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s-%d", by, workers), func(b *testing.B) {
+				box := open(b, Config{Workers: workers, Engine: by})
+				p := load(b, box, fourTurns)
+				b.ResetTimer()
+				const sessions = 4 // per processor
+				b.SetParallelism(sessions)
+				own, theirs := processorTime(b, os.Getpid()), workersTime(b, box)
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
@@ -85,7 +93,26 @@ func BenchmarkThroughput(b *testing.B) {
 						}
 					}
 				})
+				b.ReportMetric(float64(processorTime(b, os.Getpid())-own)/float64(b.N), "engine-cpu-ns/op")
+				b.ReportMetric(float64(workersTime(b, box)-theirs)/float64(b.N), "worker-cpu-ns/op")
 			})
 		}
 	}
+}
+
+func workersTime(b *testing.B, box *Sandbox) (sum int64) {
+	for _, w := range box.posts() {
+		if p := w.peek(); p != nil {
+			sum += processorTime(b, p.cmd.Process.Pid)
+		}
+	}
+	return sum
+}
+
+func processorTime(b *testing.B, pid int) int64 {
+	var used unix.Timespec
+	if err := unix.ClockGettime(processClock(pid), &used); err != nil {
+		b.Fatal(err)
+	}
+	return used.Nano()
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -399,4 +400,86 @@ func FuzzRewrite(f *testing.F) {
 			t.Fatalf("rewritten twice: %d globals, %d segments, %v", again.Globals, len(again.Data), err)
 		}
 	})
+}
+
+// TestSpare: the next fork gets an instance that was closed, with nothing of its memory;
+// one that died is not kept.
+func TestSpare(t *testing.T) {
+	m := machine(t, Config{MaxMemory: 8 << 16})
+	first := fork(t, m, m.Base())
+	call(t, first, "bump")
+	image, err := first.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, want := range []*Image{image, m.Base(), image, image, m.Base()} {
+		i, err := m.Fork(context.Background(), want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if round > 0 && len(m.spare) != 0 {
+			t.Errorf("round %d: the spare instance was not taken", round)
+		}
+		if !bytes.Equal(i.memory.region[:i.Size()], want.pristine) {
+			t.Errorf("round %d: not the memory of the image", round)
+		}
+		count := map[*Image]uint64{image: 9002, m.Base(): 8001}[want]
+		if v := call(t, i, "bump"); v != count {
+			t.Errorf("round %d: %d, want %d", round, v, count)
+		}
+		if _, ok, err := i.Reset(); !ok || err != nil || !bytes.Equal(i.memory.region[:i.Size()], want.pristine) {
+			t.Errorf("round %d: reset: %v, %v", round, ok, err)
+		}
+		call(t, i, "bump")
+		if err := i.Close(); err != nil || len(m.spare) != 1 {
+			t.Errorf("round %d: %d spares, %v", round, len(m.spare), err)
+		}
+	}
+	for way, end := range map[string]string{"died": "leave", "grew": "grow"} {
+		i, err := m.Fork(context.Background(), image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Call(end); (err != nil) != (way == "died") {
+			t.Fatal(way, err)
+		}
+		if err := i.Close(); err != nil || len(m.spare) != 0 {
+			t.Errorf("one that %s was kept: %v", way, err)
+		}
+	}
+	if err := image.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFaults: where page faults tell whether there are new pages to put back, every page is
+// put back, of many instances in turn.
+func TestFaults(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	m := machine(t, Config{OneThread: true, MaxMemory: 8 << 16})
+	if m.dirty == nil || !m.dirty.counts {
+		t.Skip("this kernel can't")
+	}
+	instances := []*Instance{fork(t, m, m.Base()), fork(t, m, m.Base())}
+	looked := 0
+	for round := range 40 {
+		i := instances[round%2]
+		call(t, i, "bump")
+		for page := range round / 4 {
+			b, _ := i.Bytes(uint32(page*3%32*pageSize+8), 1)
+			b[0] = byte(round)
+		}
+		before := i.memory.faults
+		pages, ok, err := i.Reset()
+		if !ok || err != nil || pages < 1 || !bytes.Equal(i.memory.region[:i.Size()], m.Base().pristine) {
+			t.Fatalf("round %d: %d pages, %v, %v", round, pages, ok, err)
+		}
+		if i.memory.faults != before {
+			looked++
+		}
+	}
+	if looked == 40 {
+		t.Error("looked at every page table in each round")
+	}
 }

@@ -163,7 +163,7 @@ func (i *Instance) putGlobals() {
 // without anything of its memory.
 func (i *Instance) Close() error {
 	m := i.machine
-	if i.broken || i.memory.refused > 0 || m.base == nil || i.memory.size != m.base.Size() || len(m.spare) == maxSpare {
+	if i.broken || i.memory.refused > 0 || m.base == nil || m.base.fd < 0 || i.memory.size != m.base.Size() || len(m.spare) == maxSpare {
 		return i.end()
 	}
 	if err := i.become(m.base); err != nil {
@@ -175,7 +175,7 @@ func (i *Instance) Close() error {
 
 // become makes the instance a fresh one of another image of the same size.
 func (i *Instance) become(image *Image) error {
-	if err := i.memory.become(image, i.machine.base); err != nil {
+	if err := i.memory.become(image); err != nil {
 		return err
 	}
 	i.image, i.Host = image, nil

@@ -178,6 +178,10 @@ type memory struct {
 	image   *Image // what the first bytes are a private copy of; nil = zeros
 	size    int
 	refused int // the size asked for when a growth was refused, 0 = none was
+
+	// What the last look at the page tables found, and the thread's faults before it.
+	written []pageRange
+	faults  int64 // 0 = never looked, or faults can't be counted
 }
 
 // reserve takes address space without memory behind it.
@@ -202,6 +206,12 @@ func reserve(max int, image *Image) (*memory, error) {
 	}
 	m.size = image.Size()
 	return m, nil
+}
+
+// become gives the memory the content of another image of its size, and no page of its own.
+func (m *memory) become(image *Image) error {
+	m.image, m.written, m.faults = image, m.written[:0], 0
+	return image.mapTo(m.region, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
 }
 
 // Reallocate implements experimental.LinearMemory. It gives at least size bytes, or
@@ -239,11 +249,19 @@ func (m *memory) restore(find *dirtyPages) (pages int, err error) {
 		return size / pageSize, nil
 	}
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(m.region)))
-	ranges, err := find.in(base, base+uintptr(size))
-	for _, r := range ranges {
+	// A page becomes the instance's own by a fault, and stays it: without a fault since
+	// the last look there is nothing new to see.
+	if faults := find.faults(); faults == 0 || faults != m.faults {
+		ranges, err := find.in(base, base+uintptr(size))
+		if err != nil {
+			return 0, err
+		}
+		m.written, m.faults = append(m.written[:0], ranges...), faults
+	}
+	for _, r := range m.written {
 		from, to := r.start-uint64(base), r.end-uint64(base)
 		copy(m.region[from:to], m.image.pristine[from:to])
 		pages += int(to-from) / pageSize
 	}
-	return pages, err
+	return pages, nil
 }

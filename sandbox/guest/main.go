@@ -3,7 +3,6 @@
 package main
 
 import (
-	"runtime"
 	"runtime/debug"
 	"unsafe"
 
@@ -23,22 +22,18 @@ const (
 	// maxStack ends recursion early, while little memory has been touched. Package worker
 	// reports it.
 	maxStack = 8 << 20
-	// softMemory is where the collector begins to work. A rollout ends long before that,
-	// and its garbage goes away with its memory.
-	softMemory = 48 << 20
 	// headroom is heap that is there before a run starts: an instance whose memory grew
 	// can't be reset.
-	headroom = 6 << 20
+	headroom = 7 << 20
 )
 
 func init() {
 	debug.SetMaxStack(maxStack)
 	out = make([]byte, headroom)
 	out = nil
-	warm()
-	runtime.GC()
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(softMemory)
+	play := warmup()
+	play()
+	settle(play)
 }
 
 // main is never called: the guest is a reactor.

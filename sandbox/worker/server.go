@@ -32,6 +32,7 @@ type server struct {
 	link     *abi.Link
 	out      []byte // frames to be written
 	sessions map[uint32]*session
+	free     []*lane
 }
 
 // maxUnsent is how many bytes wait at most for the frames that came together to be
@@ -129,11 +130,12 @@ func (s *server) open() abi.Report {
 	}
 	s.shelf = newShelf(s.machine)
 	debug.FreeOSMemory() // compiling took several times what running takes
+	touch()
 	return abi.Report{Fallbacks: s.machine.Fallbacks(), Pages: s.machine.Base().Size() / 4096}
 }
 
 func (s *server) forking() fork.Config {
-	return fork.Config{CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying}
+	return fork.Config{CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying, OneThread: true}
 }
 
 // greet checks that a guest was built from this tree and asks where its run id is.
@@ -172,11 +174,8 @@ func (s *server) flush() {
 func (s *server) dispatch(f abi.Frame) {
 	switch f.Kind {
 	case abi.FrameLoad, abi.FrameRun:
-		x := &session{id: f.Session, server: s, left: time.Duration(s.setup.MaxTime)}
-		x.resume, _ = iter.Pull(func(yield func(struct{}) bool) {
-			x.wait = yield
-			s.serve(x, f)
-		})
+		x := &session{id: f.Session, server: s, lane: s.lane(), left: time.Duration(s.setup.MaxTime)}
+		x.lane.session, x.lane.first = x, f
 		s.sessions[f.Session] = x
 		s.resume(x)
 	case abi.FrameAnswer:
@@ -196,10 +195,39 @@ func (s *server) dispatch(f abi.Frame) {
 
 // resume lets a session go on to its next request, or to its end.
 func (s *server) resume(x *session) {
-	if _, waits := x.resume(); !waits {
+	if ended, _ := x.lane.resume(); ended {
 		delete(s.sessions, x.id)
+		s.free = append(s.free, x.lane)
+		x.lane.session = nil
 		s.shelf.collect()
 	}
+}
+
+// lane is a coroutine that serves one session after the other: its stack has grown to what
+// they need.
+type lane struct {
+	resume  func() (ended, _ bool) // goes on until the session waits or has ended
+	yield   func(ended bool) bool  // goes back to the loop
+	session *session
+	first   abi.Frame // what the session begins with
+}
+
+// lane gives one that is free.
+func (s *server) lane() *lane {
+	if n := len(s.free); n > 0 {
+		l := s.free[n-1]
+		s.free = s.free[:n-1]
+		return l
+	}
+	l := &lane{}
+	l.resume, _ = iter.Pull(func(yield func(bool) bool) {
+		l.yield = yield
+		for {
+			s.serve(l.session, l.first)
+			yield(true)
+		}
+	})
+	return l
 }
 
 func (s *server) serve(x *session, f abi.Frame) {
@@ -279,6 +307,7 @@ func (s *server) loadCompiled(x *session, order abi.LoadOrder) abi.LoadResult {
 		return abi.LoadResult{Fault: errors.Join(err, m.Close(s.ctx)).Error()}
 	}
 	debug.FreeOSMemory()
+	touch()
 	return abi.LoadResult{}
 }
 

@@ -19,9 +19,8 @@ type session struct {
 	id     uint32
 	server *server
 
-	resume func() (struct{}, bool) // goes on until the next request; false = it has ended
-	wait   func(struct{}) bool     // goes back to the loop until resume
-	answer []byte                  // to the pending request, set before resume
+	lane   *lane
+	answer []byte // to the pending request, set before the lane is resumed
 
 	instance  *fork.Instance
 	word      *atomic.Uint64 // ends interpreted code when written
@@ -42,7 +41,7 @@ func (s *session) Answer(request []byte) ([]byte, error) {
 		return nil, err
 	}
 	s.server.send(abi.Frame{Kind: abi.FrameCall, Session: s.id, Payload: request})
-	s.wait(struct{}{})
+	s.lane.yield(false)
 	if s.cancelled {
 		return nil, errCancelled
 	}

@@ -13,7 +13,8 @@ import (
 // Bounds of what a worker keeps.
 const (
 	maxIdle     = 32       // instances at rest, over all images
-	collectFrom = 64 << 20 // bytes allocated since the last collection
+	collectFrom = 16 << 20 // bytes allocated since the last collection
+	collectLook = 64       // sessions between two looks at that
 )
 
 // shelf holds the images of a worker and their instances at rest. Its methods are called
@@ -22,6 +23,7 @@ type shelf struct {
 	machine   *fork.Machine // of images that don't bring their own
 	images    map[uint32]*entry
 	idle      int // instances at rest
+	sessions  int // that ended since the last look
 	collected uint64
 	allocated []metrics.Sample
 }
@@ -149,9 +151,25 @@ func (s *shelf) free(number uint32) (err error) {
 	return errors.Join(err, e.image.Close())
 }
 
+// touch makes the memory there that is allocated from until the next collection: the page
+// faults of the thread then are those of guests, from which a reset learns what to look at.
+func touch() {
+	room := make([]byte, collectFrom)
+	for at := 0; at < len(room); at += 4096 {
+		room[at] = 1
+	}
+	runtime.KeepAlive(room)
+	room = nil
+	runtime.GC()
+}
+
 // collect runs the garbage collector when enough was allocated. No guest code
 // runs meanwhile, so no guest can make it wait.
 func (s *shelf) collect() {
+	if s.sessions++; s.sessions < collectLook {
+		return
+	}
+	s.sessions = 0
 	metrics.Read(s.allocated)
 	now := s.allocated[0].Value.Uint64()
 	if now-s.collected < collectFrom {

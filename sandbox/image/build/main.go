@@ -96,7 +96,8 @@ func collectTypes() ([]byte, error) {
 // collectSources packs what a compiled harness is built with: the kit, the messages and
 // the guest's side of the wall. `go generate` runs in the folder of package sandbox.
 func collectSources() ([]byte, error) {
-	files := map[string]string{"main/wall.go": "guest/wall.go", "main/run.go": "guest/run.go", "main/main.go": "guest/compiled.txt"}
+	files := map[string]string{"main/wall.go": "guest/wall.go", "main/run.go": "guest/run.go", "main/settle.go": "guest/settle.go",
+		"main/main.go": "guest/compiled.txt"}
 	for folder, from := range map[string]string{"harnesses/kit": "../harnesses/kit", "sandbox/abi": "abi"} {
 		list, err := filepath.Glob(filepath.Join(from, "*.go"))
 		if err != nil {

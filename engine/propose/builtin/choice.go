@@ -19,6 +19,7 @@ type plan struct {
 	parent engine.HarnessID
 	moves  []move
 	weight float64
+	atOnce bool // the moves are independent edits of base, made together
 }
 
 // record is what a kind of edit brought in this run, by move name.
@@ -112,19 +113,6 @@ func byWeight(plans []plan) []plan {
 	return sorted
 }
 
-// strongest keeps the heaviest plan of each move name.
-func strongest(sorted []plan, most int) []plan {
-	var kept []plan
-	seen := map[string]bool{}
-	for _, p := range sorted {
-		if !seen[p.moves[0].name] && len(kept) < most {
-			seen[p.moves[0].name] = true
-			kept = append(kept, p)
-		}
-	}
-	return kept
-}
-
 // pairs combines single moves two by two. Moves that cure the same and sit on the same
 // axis are left out: they are alternatives. When failures are known, a pair weighs less
 // if they speak for only one of its parts.
@@ -144,7 +132,7 @@ func (d *diagnosis) pairs(singles []plan, records map[string]record) []plan {
 			if len(d.failures) > 0 && (d.count(a.cures) == 0 || d.count(b.cures) == 0) {
 				weight /= 4
 			}
-			all = append(all, plan{singles[i].base, singles[i].parent, moves, weight})
+			all = append(all, plan{base: singles[i].base, parent: singles[i].parent, moves: moves, weight: weight})
 		}
 	}
 	return byWeight(all)
@@ -183,6 +171,14 @@ func draw(random *rand.Rand, plans []plan) (plan, []plan) {
 // make performs the moves of a plan one after the other; later moves are found again in
 // the changed source by name and step.
 func (p plan) make(d *diagnosis) (*source, bool) {
+	if p.atOnce {
+		var edits []edit
+		for _, m := range p.moves {
+			edits = append(edits, m.edits...)
+		}
+		c, err := p.base.apply(edits)
+		return c, err == nil
+	}
 	c, err := p.base.apply(p.moves[0].edits)
 	for _, m := range p.moves[1:] {
 		if err != nil {

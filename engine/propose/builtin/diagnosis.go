@@ -34,6 +34,8 @@ type diagnosis struct {
 	failures []symptom // one entry per failed rollout
 	marks    markup
 	skill    string
+	// promptsOnly: nothing but texts may change.
+	promptsOnly bool
 }
 
 // count returns how many failed rollouts show at least one of the symptoms.
@@ -48,7 +50,7 @@ func (d *diagnosis) count(any symptom) int {
 }
 
 func diagnose(b engine.Brief, base *source) *diagnosis {
-	d := &diagnosis{skill: b.Skill}
+	d := &diagnosis{skill: b.Skill, promptsOnly: b.PromptsOnly}
 	d.marks = readMarkup(b, base)
 	tools := false
 	for _, list := range [][]*engine.Trajectory{b.Failures, b.Successes} {

@@ -18,11 +18,18 @@ type operator interface {
 	moves(c *source, d *diagnosis) []move
 }
 
+// prompter is an operator that changes texts only.
+type prompter interface{ promptsOnly() }
+
+func (textOperator) promptsOnly()    {}
+func (wordingOperator) promptsOnly() {}
+
 // operators in the order in which their moves are listed.
 func operators() []operator {
 	return []operator{
 		limitOperator{}, textOperator{}, nudgeOperator{}, repairOperator{}, hintOperator{},
 		repeatOperator{}, recoverOperator{}, insistOperator{}, voteOperator{},
+		wordingOperator{},
 	}
 }
 
@@ -69,6 +76,9 @@ func because(evidence, change string) string {
 func movesOf(c *source, d *diagnosis) []move {
 	var all []move
 	for rank, op := range operators() {
+		if _, ok := op.(prompter); d.promptsOnly && !ok {
+			continue
+		}
 		for _, m := range op.moves(c, d) {
 			m.rank = rank
 			all = append(all, m)

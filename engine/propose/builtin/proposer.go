@@ -40,7 +40,7 @@ func (Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, 
 		return nil, err
 	}
 	singles := byWeight(s.plans(base, b.Incumbent, movesOf(base, s.d)))
-	top := strongest(s.untried(singles), 6)
+	top := s.strongest(singles, 6)
 	both := s.d.pairs(top, s.records)
 	s.lead(top, both)
 	pool := append(append(append([]plan(nil), singles...), both...), s.others(base)...)
@@ -51,6 +51,11 @@ func (Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harness, 
 		var drawn plan
 		drawn, pool = draw(s.random, pool)
 		s.fill([]plan{drawn}, 1)
+	}
+	for b.PromptsOnly && len(s.made) < b.Slots && s.compose(base) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 	}
 	return s.made, nil
 }
@@ -121,7 +126,7 @@ func newSearcher(b engine.Brief) (*searcher, *source, error) {
 func (s *searcher) plans(base *source, parent engine.HarnessID, moves []move) []plan {
 	var all []plan
 	for _, m := range moves {
-		all = append(all, plan{base, parent, []move{m}, s.d.weigh([]move{m}, s.records)})
+		all = append(all, plan{base: base, parent: parent, moves: []move{m}, weight: s.d.weigh([]move{m}, s.records)})
 	}
 	return all
 }
@@ -132,15 +137,27 @@ func (s *searcher) allowed(text string) bool {
 	return !s.brief.PromptsOnly || engine.PromptsOnly(s.brief.Entries[0].Harness.Source, text) == nil
 }
 
-// untried drops the plans whose result is known or can't be made.
-func (s *searcher) untried(plans []plan) []plan {
+// strongest keeps the heaviest plan of each move name that can be made and whose result is
+// not known yet.
+func (s *searcher) strongest(sorted []plan, most int) []plan {
 	var kept []plan
-	for _, p := range plans {
-		if c, ok := p.make(s.d); ok && s.allowed(c.text) && !s.known[engine.NewHarness(c.text, engine.Meta{}).ID] {
+	seen := map[string]bool{}
+	for _, p := range sorted {
+		if len(kept) >= most {
+			break
+		}
+		if name := p.moves[0].name; !seen[name] && s.untried(p) {
+			seen[name] = true
 			kept = append(kept, p)
 		}
 	}
 	return kept
+}
+
+// untried tells whether a plan can be made and gives something new.
+func (s *searcher) untried(p plan) bool {
+	c, ok := p.make(s.d)
+	return ok && s.allowed(c.text) && !s.known[engine.NewHarness(c.text, engine.Meta{}).ID]
 }
 
 // fill makes candidates of the first plans that give a new one, until n more are made or

@@ -486,6 +486,28 @@ func f(err error) bool { _, ok := err.(*E)
 	return ok }`},
 	{"NEWER", `func f() *int { return new(5) }`, `func f() *int { n := 5
 	return &n }`},
+	{"ORDER",
+		`var n = 1
+func next() int { n++
+	return n }
+func f() string { return fmt.Sprint(n, next()) }`,
+		`var n = 1
+func next() int { n++
+	return n }
+func f() string { was := n
+	return fmt.Sprint(was, next(), n) }`},
+	{"ORDER",
+		`func f() int { used := 0
+	spend := func(k int) int { used += k
+		return k }
+	used += spend(1)
+	return used }`,
+		`func f() int { used := 0
+	spend := func(k int) int { used += k
+		return k }
+	cost := spend(1)
+	used += cost
+	return used }`},
 	{"FUNC-LIST",
 		`type A struct{ n int; steps map[string]func(a *A) int }
 func f(a *A) int { return a.steps["x"](a) }`,

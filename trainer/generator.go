@@ -10,8 +10,12 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// errClosed: the policy was closed while the call waited.
-var errClosed = errors.New("policy is closed")
+var (
+	// errClosed: the policy was closed while the call waited.
+	errClosed = errors.New("policy is closed")
+	// errWeights: a call that streams its ids can't start over.
+	errWeights = errors.New("the weights changed during the call")
+)
 
 // generator runs all Generate calls of a policy: one goroutine that owns the cache and
 // takes one step at a time. A step is a ragged batch: one row for each sequence that is
@@ -125,6 +129,9 @@ func (g *generator) step() error {
 	for i, s := range p.picked {
 		s.ids = append(s.ids, out.id[i])
 		s.logp = append(s.logp, out.logp[i])
+		if s.each != nil {
+			s.each(out.id[i], out.logp[i])
+		}
 		g.finish(s, id)
 	}
 	g.live = slices.DeleteFunc(g.live, func(s *sequence) bool { return s.pages == nil })
@@ -158,10 +165,16 @@ func (g *generator) renew() {
 		return
 	}
 	g.cache.version = g.t.model.version
+	var again []*sequence
 	for _, s := range g.live {
+		if s.each != nil && len(s.logp) > 0 { // what was told can't be taken back
+			s.reply <- reply{err: errWeights}
+			continue
+		}
 		s.restart()
+		again = append(again, s)
 	}
-	g.waiting = slices.Concat(g.live, g.waiting)
+	g.waiting = slices.Concat(again, g.waiting)
 	g.live = g.live[:0]
 	g.cache.reset(g.cache.count)
 }

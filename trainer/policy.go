@@ -72,10 +72,17 @@ func (p *Policy) Weights() engine.WeightsID {
 // engine.ErrContext; MaxTokens below 1 is engine.ErrBudget. When ctx ends, so does the
 // call, and its cache pages are free for others.
 func (p *Policy) Generate(ctx context.Context, r engine.Request) (engine.Completion, error) {
+	return p.Stream(ctx, r, nil)
+}
+
+// Stream is Generate, and tells each sampled id with its log-probability as soon as it is
+// drawn. each must not block: all sequences wait for it. A call whose weights change fails.
+func (p *Policy) Stream(ctx context.Context, r engine.Request, each func(id int32, logp float32)) (engine.Completion, error) {
 	if err := p.check(&r); err != nil {
 		return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", err)
 	}
 	s := newSequence(r, p.t.model.context)
+	s.each = each
 	if err := p.g.enqueue(s); err != nil {
 		return engine.Completion{}, engine.Fail(engine.AtPolicy, "generate", err)
 	}

@@ -23,7 +23,8 @@ type sequence struct {
 	rows     int     // rows in the step in preparation
 
 	gone  atomic.Bool
-	reply chan reply // room for one, so that the loop never waits
+	reply chan reply                   // room for one, so that the loop never waits
+	each  func(id int32, logp float32) // told of every sampled id; nil = nobody listens; must not block
 }
 
 type reply struct {

@@ -277,6 +277,9 @@ func (t *Trainer) Config() checkpoint.Config { return t.model.Config }
 // Chat is the model's chat format.
 func (t *Trainer) Chat() chat.Format { return t.chat }
 
+// Context is the longest sequence, prompt and reply together.
+func (t *Trainer) Context() int { return t.model.context }
+
 // Tokenizer is the model's tokenizer.
 func (t *Trainer) Tokenizer() *tokenizer.Tokenizer { return t.tokens }
 

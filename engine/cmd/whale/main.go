@@ -40,6 +40,7 @@ type commands struct {
 	Profile  profileCommand  `cmd:"" help:"Say what runs cost: tokens and seconds by cycle, phase, rollout and point of accuracy."`
 	Replay   replayCommand   `cmd:"" help:"Run one archived rollout again and compare it bit for bit."`
 	Report   reportCommand   `cmd:"" help:"Write report.html of runs again and print their results side by side."`
+	Serve    serveCommand    `cmd:"" help:"Serve a model, or a run's weights, in the form that OpenAI's clients speak."`
 	Bench    benchCommand    `cmd:"" help:"Load and run many candidates; candidates and rollouts per second, time by stage."`
 	Pretrain pretrainCommand `cmd:"" help:"Make an embedded nano model again from generated data."`
 	Doctor   doctorCommand   `cmd:"" help:"Say what this machine offers and whether the parts work here."`

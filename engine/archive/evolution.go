@@ -78,7 +78,7 @@ func evolution(notes []engine.IterationNote) []byte {
 	}
 	for _, n := range notes {
 		if n.Search.Failed != "" {
-			fmt.Fprintf(&out, "| %d.%d | | no candidates: %s | | | | | | |\n", n.Cycle, n.Index, markdown(n.Search.Failed))
+			fmt.Fprintf(&out, "| %d.%d | | proposer failed: %s | | | | | | |\n", n.Cycle, n.Index, markdown(n.Search.Failed))
 		}
 		for i, e := range n.Search.Evaluated {
 			what, gain, p := "evaluated", "", ""

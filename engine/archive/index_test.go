@@ -115,7 +115,7 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%d rows of %d:\n%s", got, rows, text)
 	}
 	odd := evolution([]engine.IterationNote{{Cycle: 1, Index: 2, Search: engine.Search{Failed: "a | b\nc"}}})
-	if !strings.Contains(string(odd), `| 1.2 | | no candidates: a \| b c |`) {
+	if !strings.Contains(string(odd), `| 1.2 | | proposer failed: a \| b c |`) {
 		t.Errorf("%s", odd)
 	}
 }

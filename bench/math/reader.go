@@ -1,17 +1,14 @@
 package math
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/math/answer"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -69,79 +66,48 @@ func (r *Report) drop(row int, why error) {
 	r.Bad = append(r.Bad, &RowError{File: r.File, Row: row, Err: why})
 }
 
-// readFile reads all rows of a file, unpacked when its name ends in .gz.
+// readFile reads all rows of a file, unpacked by the ending of its name.
 func readFile(path, name string) ([]*problem, Report, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, Report{}, engine.Fail(engine.AtTask, name, err)
-	}
-	var from io.Reader = file
-	if strings.HasSuffix(path, ".gz") {
-		if from, err = gzip.NewReader(file); err != nil {
-			return nil, Report{}, engine.Fail(engine.AtTask, name, errors.Join(err, file.Close()))
-		}
-	}
-	problems, report, err := read(from, name)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, report, engine.Fail(engine.AtTask, name, err)
-	}
-	return problems, report, nil
+	r := newReader(name)
+	err := jsonl.File(path, maxRow, r.line)
+	return r.good, r.report, engine.Fail(engine.AtTask, name, err)
 }
 
 // read takes JSONL. Bad rows are in the report, in order; an error is one of reading.
 func read(from io.Reader, name string) ([]*problem, Report, error) {
-	report := Report{File: name}
-	lines := bufio.NewReaderSize(from, 64<<10)
-	ids, questions := map[string]bool{}, map[string]bool{}
-	var good []*problem
-	for number := 1; ; number++ {
-		line, long, err := readLine(lines)
-		if err == io.EOF {
-			return good, report, nil
-		}
-		if err != nil {
-			return nil, report, err
-		}
-		if !long && len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		p, err := parseRow(line, long)
-		if err == nil && (questions[p.key] || p.given != "" && ids[p.given]) {
-			err = ErrDuplicate
-		}
-		if err != nil {
-			report.Bad = append(report.Bad, &RowError{File: name, Row: number, Err: err})
-			continue
-		}
-		questions[p.key], ids[p.given] = true, true
-		p.row = number
-		if answer.Readable(p.reference) != nil {
-			report.Opaque++
-		}
-		good = append(good, p)
-		report.Good++
-	}
+	r := newReader(name)
+	err := jsonl.Lines(from, maxRow, r.line)
+	return r.good, r.report, err
 }
 
-// readLine returns the next line; of one above maxRow only that it was long.
-func readLine(from *bufio.Reader) (line []byte, long bool, err error) {
-	for {
-		part, err := from.ReadSlice('\n')
-		if len(line)+len(part) > maxRow {
-			line, long = nil, true
-		} else if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case err == nil:
-			return line, long, nil
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && (len(line) > 0 || long):
-			return line, long, nil
-		default:
-			return nil, false, err
-		}
+// reader gathers the rows of one file.
+type reader struct {
+	report         Report
+	ids, questions map[string]bool
+	good           []*problem
+}
+
+func newReader(name string) *reader {
+	return &reader{report: Report{File: name}, ids: map[string]bool{}, questions: map[string]bool{}}
+}
+
+// line takes a line; nil is a long one.
+func (r *reader) line(number int, line []byte) {
+	p, err := parseRow(line)
+	if err == nil && (r.questions[p.key] || p.given != "" && r.ids[p.given]) {
+		err = ErrDuplicate
 	}
+	if err != nil {
+		r.report.Bad = append(r.report.Bad, &RowError{File: r.report.File, Row: number, Err: err})
+		return
+	}
+	r.questions[p.key], r.ids[p.given] = true, true
+	p.row = number
+	if answer.Readable(p.reference) != nil {
+		r.report.Opaque++
+	}
+	r.good = append(r.good, p)
+	r.report.Good++
 }
 
 // row is the union of the forms: GSM8K, MATH, DAPO and AIME.
@@ -161,8 +127,8 @@ type row struct {
 	Subject string          `json:"subject"`
 }
 
-func parseRow(line []byte, long bool) (*problem, error) {
-	if long {
+func parseRow(line []byte) (*problem, error) {
+	if line == nil {
 		return nil, ErrLong
 	}
 	if !utf8.Valid(line) {

@@ -1,18 +1,16 @@
 package own
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed-7c27e6b8/whale/bench"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
@@ -89,68 +87,72 @@ func (r *row) split() engine.Split {
 }
 
 func readFile(path string, verifier Verifier) ([]*row, Report, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, Report{}, err
-	}
-	rows, report, err := readRows(file, filepath.Base(path), verifier)
-	return rows, report, errors.Join(err, file.Close())
+	r := newReader(filepath.Base(path), verifier)
+	err := jsonl.File(path, maxRow, r.line)
+	rows, report := r.rows()
+	return rows, report, err
 }
 
 // readRows takes JSONL. Bad rows are in the report, in order; an error is one of reading.
 func readRows(from io.Reader, name string, verifier Verifier) ([]*row, Report, error) {
-	report := Report{File: name}
-	bad := func(number int, err error) {
-		report.Bad = append(report.Bad, &RowError{File: name, Row: number, Err: err})
+	r := newReader(name, verifier)
+	err := jsonl.Lines(from, maxRow, r.line)
+	rows, report := r.rows()
+	return rows, report, err
+}
+
+// reader gathers the rows of one file.
+type reader struct {
+	report   Report
+	verifier Verifier
+	owner    map[engine.TaskID]*row
+}
+
+func newReader(name string, verifier Verifier) *reader {
+	return &reader{report: Report{File: name}, verifier: verifier, owner: map[engine.TaskID]*row{}}
+}
+
+func (r *reader) bad(number int, err error) {
+	r.report.Bad = append(r.report.Bad, &RowError{File: r.report.File, Row: number, Err: err})
+}
+
+// line takes a line; nil is a long one.
+func (r *reader) line(number int, line []byte) {
+	one, err := parseRow(line, r.verifier)
+	if err != nil {
+		r.bad(number, err)
+		return
 	}
-	lines := bufio.NewReaderSize(from, 64<<10)
-	owner := map[engine.TaskID]*row{}
-	for number := 1; ; number++ {
-		line, long, err := readLine(lines)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, report, err
-		}
-		if number == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-		}
-		if !long && len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		r, err := parseRow(line, long, verifier)
-		if err != nil {
-			bad(number, err)
-			continue
-		}
-		r.number = number
-		other := owner[r.id]
-		switch {
-		case other == nil:
-			owner[r.id] = r
-		case other.split() == r.split():
-			bad(number, ErrDuplicate)
-		case sealed(r.split()) > sealed(other.split()):
-			owner[r.id] = r
-			bad(other.number, ErrSealed)
-		default:
-			bad(number, ErrSealed)
-		}
+	one.number = number
+	other := r.owner[one.id]
+	switch {
+	case other == nil:
+		r.owner[one.id] = one
+	case other.split() == one.split():
+		r.bad(number, ErrDuplicate)
+	case sealed(one.split()) > sealed(other.split()):
+		r.owner[one.id] = one
+		r.bad(other.number, ErrSealed)
+	default:
+		r.bad(number, ErrSealed)
 	}
+}
+
+// rows are those that stay, in no order: the caller sorts them by id.
+func (r *reader) rows() ([]*row, Report) {
 	var rows []*row
-	for _, r := range owner { // the caller sorts them by id
-		rows = append(rows, r)
-		switch r.split() {
+	for _, one := range r.owner {
+		rows = append(rows, one)
+		switch one.split() {
 		case engine.Train:
-			report.Train++
+			r.report.Train++
 		case engine.Select:
-			report.Select++
+			r.report.Select++
 		case engine.Test:
-			report.Test++
+			r.report.Test++
 		}
 	}
-	return rows, report, nil
+	return rows, r.report
 }
 
 // sealed orders the splits by how little a run may learn from them.
@@ -158,29 +160,8 @@ func sealed(s engine.Split) int {
 	return map[engine.Split]int{engine.Train: 0, engine.Select: 1, engine.Test: 2}[s]
 }
 
-// readLine returns the next line; of one above maxRow only that it was long.
-func readLine(from *bufio.Reader) (line []byte, long bool, err error) {
-	for {
-		part, err := from.ReadSlice('\n')
-		if len(line)+len(part) > maxRow {
-			line, long = nil, true
-		} else if !long {
-			line = append(line, part...)
-		}
-		switch {
-		case err == nil:
-			return line, long, nil
-		case err == bufio.ErrBufferFull:
-		case err == io.EOF && (len(line) > 0 || long):
-			return line, long, nil
-		default:
-			return nil, false, err
-		}
-	}
-}
-
-func parseRow(line []byte, long bool, verifier Verifier) (*row, error) {
-	if long {
+func parseRow(line []byte, verifier Verifier) (*row, error) {
+	if line == nil {
 		return nil, ErrLong
 	}
 	if !utf8.Valid(line) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa/bm25"
 )
 
@@ -19,7 +20,7 @@ func readCorpus(path string) (iter.Seq[bm25.Passage], note, error) {
 	var passages []bm25.Passage
 	var n note
 	seen := map[string]bool{}
-	err := eachLine(path, func(row int, line []byte) {
+	err := jsonl.File(path, maxLine, func(row int, line []byte) {
 		p, repaired, err := parsePassage(line)
 		if err == nil && seen[p.ID] {
 			err = ErrDuplicate

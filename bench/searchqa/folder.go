@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa/bm25"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -51,7 +52,7 @@ func readFolder(dir string, parquet RowFile) (train, test []*question, reports [
 // split takes a file's name apart: what stands before its form, and the form, jsonl or
 // parquet; "" for other files.
 func split(name string) (stem, form string) {
-	for _, packing := range packings {
+	for _, packing := range jsonl.Packings {
 		if stem, ok := strings.CutSuffix(name, ".jsonl"+packing); ok {
 			return stem, "jsonl"
 		}
@@ -64,7 +65,7 @@ func split(name string) (stem, form string) {
 
 func (rd *reader) read(path, form, stem string, report *Report, parquet RowFile) error {
 	if form == "jsonl" {
-		return eachLine(path, func(row int, line []byte) {
+		return jsonl.File(path, maxLine, func(row int, line []byte) {
 			r, err := parseRow(line)
 			rd.take(r, err, row, stem, report)
 		})
@@ -130,7 +131,7 @@ func openCorpus(dir, cache string) (*bm25.Index, Report, error) {
 
 // find returns the path of a file or its packed form.
 func find(dir, name string) (string, error) {
-	for _, packing := range packings {
+	for _, packing := range jsonl.Packings {
 		path := filepath.Join(dir, name+packing)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil

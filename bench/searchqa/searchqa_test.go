@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/seed-7c27e6b8/whale/bench/benchtest"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses/kit"
 	h0 "github.com/seed-7c27e6b8/whale/harnesses/searchqa"
@@ -394,7 +395,7 @@ func FuzzRows(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		report, rd := &Report{File: "nq_test.jsonl"}, newReader()
 		last := 0
-		err := lines(strings.NewReader(text), func(row int, line []byte) {
+		err := jsonl.Lines(strings.NewReader(text), maxLine, func(row int, line []byte) {
 			if row <= last {
 				t.Errorf("row %d after %d", row, last)
 			}

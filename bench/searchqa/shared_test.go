@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa/bm25"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -78,7 +79,7 @@ func evidence(t *testing.T, dir string, index *bm25.Index, benchmark string) (on
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}
-		err := eachLine(path, func(_ int, line []byte) {
+		err := jsonl.File(path, maxLine, func(_ int, line []byte) {
 			var row struct {
 				Question string
 				Metadata struct {

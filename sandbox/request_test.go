@@ -18,7 +18,10 @@ func FuzzServe(f *testing.F) {
 	}
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		answer, err := serve(context.Background(), payload, &script{})
+		host := &script{generate: func([]engine.Message, engine.GenerateOptions) ([]engine.Reply, error) {
+			return []engine.Reply{{Handle: 1, Text: "x", Stop: engine.StopEnd}}, nil
+		}}
+		answer, err := serve(context.Background(), payload, host)
 		var forged *engine.HarnessError
 		if err != nil {
 			if _, bad := abi.DecodeRequest(payload); bad != nil && !errors.As(err, &forged) {

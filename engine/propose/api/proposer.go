@@ -129,6 +129,9 @@ func (p *Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harnes
 // or a *engine.Failure of the disk.
 func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, before engine.ProposalCost) error {
 	disk := func(err error) error { return engine.Fail(engine.AtArchive, d.Folder, err) }
+	if err := d.PutPrompt(b, desk.Paths{Out: "out", Brief: "brief.json"}); err != nil {
+		return disk(err)
+	}
 	prompt, err := os.ReadFile(d.Prompt())
 	if err != nil {
 		return disk(err)

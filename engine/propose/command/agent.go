@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -11,8 +12,11 @@ import (
 // Agents are the coding agents with ready settings, by the name of their proposer. Both
 // work in a copy of what is laid out for proposers, write their candidates to the slots,
 // and get their instructions on standard input. The flags are those that their makers
-// document for use without a terminal (claude -p, codex exec), as of November 2026.
+// document for use without a terminal (claude -p 2.1, codex exec 0.171).
 var Agents = map[string]func(model string, p *Proposer){"claude-code": claudeCode, "codex": codex}
+
+// fileTools are the tools of Claude Code that a proposer needs.
+const fileTools = "Read,Glob,Grep,Write,Edit"
 
 // claudeCode sets a Proposer up to run Claude Code. It may use file tools only: no shell,
 // no network, no further agents.
@@ -20,7 +24,11 @@ func claudeCode(model string, p *Proposer) {
 	p.Name, p.Copy, p.Usage = "claude-code", true, claudeUsage
 	p.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose",
 		"--permission-mode", "acceptEdits", "--add-dir", "{out}",
-		"--allowedTools", "Read,Glob,Grep,Write,Edit", "--disallowedTools", "Bash,WebFetch,WebSearch,Task"}
+		"--tools", fileTools, "--allowedTools", fileTools,
+		"--strict-mcp-config", "--disable-slash-commands", "--no-session-persistence"}
+	p.Most = func(dollars float64) []string {
+		return []string{"--max-budget-usd", strconv.FormatFloat(dollars, 'f', 2, 64)}
+	}
 	if model != "" {
 		p.Argv = append(p.Argv, "--model", model)
 	}
@@ -32,7 +40,7 @@ func claudeCode(model string, p *Proposer) {
 // copy and to the slots, and to no network.
 func codex(model string, p *Proposer) {
 	p.Name, p.Copy, p.Usage = "codex", true, codexUsage
-	p.Argv = []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--skip-git-repo-check", "--add-dir", "{out}"}
+	p.Argv = []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--skip-git-repo-check", "--ephemeral", "--add-dir", "{out}"}
 	if model != "" {
 		p.Argv = append(p.Argv, "--model", model)
 	}

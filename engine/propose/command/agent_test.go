@@ -27,7 +27,8 @@ func standIn(t *testing.T, name, script string) {
 // keys, and writes a candidate without meta.json.
 const diligent = `
 test ! -e journal.jsonl && ls harnesses/*/harness.go > /dev/null || exit 9
-grep -q 'Improve the harness' || exit 8
+grep -q "$WHALE_OUT/S/harness.go" || exit 8
+grep -q incumbent brief.json || exit 7
 printf 'args: %s\nkey: %s\n' "$*" "$MY_KEY$ANTHROPIC_API_KEY$CODEX_API_KEY"
 echo changed > harnesses/new.go
 printf 'package harness // by an agent' > "$WHALE_OUT/1/harness.go"
@@ -45,7 +46,7 @@ func TestAgents(t *testing.T) {
 		"claude-code": {"claude",
 			`{"type":"assistant","message":{}}
 {"type":"result","subtype":"success","num_turns":7,"total_cost_usd":0.25,"usage":{"input_tokens":100,"cache_creation_input_tokens":20,"cache_read_input_tokens":300,"output_tokens":40}}`,
-			[]string{"-p --output-format stream-json", "--allowedTools Read,Glob,Grep,Write,Edit ", "--disallowedTools Bash", "--model big"},
+			[]string{"-p --output-format stream-json", "--tools Read,Glob,Grep,Write,Edit ", "--model big", "--max-budget-usd 0.50"},
 			engine.ProposalCost{Calls: 7, Input: 420, Cached: 300, Output: 40, Dollars: .25}},
 		"codex": {"codex",
 			`{"type":"turn.started"}
@@ -61,7 +62,7 @@ func TestAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.Budget.Tokens = 400
+			p.Budget = desk.Budget{Tokens: 400, Dollars: .5}
 			made, err := p.Propose(context.Background(), b)
 			if err != nil || len(made) != 1 || made[0].Meta.Proposer != name || made[0].Meta.Parents[0] != b.Incumbent {
 				t.Fatalf("%+v, %v", made, err)

@@ -59,6 +59,9 @@ type Proposer struct {
 	MaxSource, MaxPrinted int64
 	// Budget is what all calls of the run may cost, as far as Usage tells.
 	Budget desk.Budget
+	// Most words a limit on the dollars of one call as further arguments; nil = the program
+	// has none.
+	Most func(dollars float64) []string
 	// Usage reads from a line that the program printed what it spent; nil = it does not say.
 	Usage func(line []byte) (engine.ProposalCost, bool)
 
@@ -140,6 +143,7 @@ func (p *Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harnes
 	if err := p.Budget.Check(spent); err != nil {
 		return nil, c.failure(err, nil)
 	}
+	c.left = p.Budget.Dollars - spent.Dollars
 	if c.desk, err = desk.Open(b); err != nil {
 		return nil, engine.Fail(engine.AtArchive, b.Folder, err)
 	}
@@ -152,6 +156,7 @@ type call struct {
 	b      engine.Brief
 	desk   *desk.Desk
 	limits limits
+	left   float64 // dollars, where the budget has some
 }
 
 func (c call) propose(ctx context.Context) ([]engine.Harness, error) {
@@ -188,7 +193,8 @@ func (c call) work(ctx context.Context) (ran, err error) {
 	folder := c.desk.Run
 	if c.p.Copy {
 		folder = filepath.Join(c.desk.Folder, "work")
-		if err := c.desk.Copy(folder); err != nil {
+		err := errors.Join(c.desk.Copy(folder), c.desk.PutPrompt(c.b, desk.Paths{Out: c.desk.Out, Brief: "brief.json"}))
+		if err != nil {
 			return nil, engine.Fail(engine.AtArchive, folder, err)
 		}
 	}
@@ -265,6 +271,9 @@ func (c call) argv() []string {
 	out := make([]string, len(c.p.Argv))
 	for i, a := range c.p.Argv {
 		out[i] = paths.Replace(a)
+	}
+	if c.p.Most != nil && c.p.Budget.Dollars > 0 {
+		out = append(out, c.p.Most(max(c.left, .01))...)
 	}
 	return out
 }

@@ -66,7 +66,16 @@ func Open(b engine.Brief) (*Desk, error) {
 	if err := writeBrief(d.Brief(), b); err != nil {
 		return nil, err
 	}
-	return d, os.WriteFile(d.Prompt(), []byte(prompt(b)), 0o644)
+	return d, d.PutPrompt(b, Paths{d.Out, d.Brief()})
+}
+
+// Paths are how the instructions call what a proposer writes to and reads first: as it can
+// reach them from where it works.
+type Paths struct{ Out, Brief string }
+
+// PutPrompt words the instructions anew; Open has written them with absolute paths.
+func (d *Desk) PutPrompt(b engine.Brief, at Paths) error {
+	return os.WriteFile(d.Prompt(), []byte(prompt(b, at)), 0o644)
 }
 
 // Brief is the path of brief.json.
@@ -87,9 +96,20 @@ func Shown(name string) bool {
 	return name == "accepted.json" || name == "evolution.md"
 }
 
-// Copy copies what is laid out for proposers to a new folder, so that a program can work
-// there and change nothing of the run.
+// Copy copies what is laid out for proposers and the brief to a new folder, so that a
+// program can work there and change nothing of the run.
 func (d *Desk) Copy(to string) error {
+	if err := d.copyShown(to); err != nil {
+		return err
+	}
+	brief, err := os.ReadFile(d.Brief())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, filepath.Base(d.Brief())), brief, 0o644)
+}
+
+func (d *Desk) copyShown(to string) error {
 	return filepath.WalkDir(d.Run, func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err

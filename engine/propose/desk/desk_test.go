@@ -81,7 +81,7 @@ func TestPrompt(t *testing.T) {
 	b.Rejected = append(b.Rejected, engine.Rejection{Err: engine.LoadError{Line: 9, Rule: "vet", Reason: "no goroutines"}})
 	b.Repair, b.PromptsOnly = 1, true
 	text := read(t, open(t, b).Prompt())
-	for _, want := range []string{"2 slots", string(b.Incumbent), "string constants", "advice", "mend these", "no goroutines", "rejected[1]", "no such name", "data set"} {
+	for _, want := range []string{filepath.Join("out", "S", "harness.go"), b.Folder, "2 slots", string(b.Incumbent), "string constants", "advice", "mend these", "no goroutines", "rejected[1]", "no such name", "data set"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing about %q in\n%s", want, text)
 		}
@@ -106,7 +106,7 @@ func TestDesk(t *testing.T) {
 	if err := first.Copy(to); err != nil {
 		t.Fatal(err)
 	}
-	for name, there := range map[string]bool{"accepted.json": true, "cycles/01/iteration-01/results.jsonl": true,
+	for name, there := range map[string]bool{"accepted.json": true, "brief.json": true, "cycles/01/iteration-01/results.jsonl": true,
 		"harnesses/" + string(b.Incumbent) + "/harness.go": true, "journal.jsonl": false, "weights": false, "trajectories": false, "proposals": false} {
 		if _, err := os.Stat(filepath.Join(to, name)); (err == nil) != there {
 			t.Errorf("%s: %v", name, err)

@@ -8,7 +8,7 @@ import (
 )
 
 // prompt words a brief as instructions for a model that reads and writes files.
-func prompt(b engine.Brief) string {
+func prompt(b engine.Brief, at Paths) string {
 	var p strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&p, format+"\n", args...) }
 	say("# Improve the harness of the domain %s\n", b.Domain)
@@ -17,7 +17,7 @@ func prompt(b engine.Brief) string {
 		"tasks and seeds as the one in use, and the best replaces it if it is strictly better.\n")
 	say("This is iteration %d of cycle %d. In use is %s. You have %d slots.\n", b.Iteration, b.Cycle, b.Incumbent, b.Slots)
 	say("## What to read\n")
-	say("- brief.json: everything in one file: the harnesses with sources and scores, failed and successful rollouts of the one in use, what was refused and why.")
+	say("- %s: everything in one file: the harnesses with sources and scores, failed and successful rollouts of the one in use, what was refused and why.", at.Brief)
 	for _, e := range b.Entries {
 		if len(b.Entries) > 1 || e.Harness.ID != b.Incumbent {
 			say("- evolution.md: the whole search, every candidate with hypothesis, gain and p; accepted.json: the one in use.")
@@ -27,9 +27,9 @@ func prompt(b engine.Brief) string {
 	}
 	say("\nStart with the failed rollouts: find what most of them have in common before you write anything.\n")
 	say("## What to write\n")
-	say("For each slot S from 1 to %d: out/S/harness.go, a complete Go file `package harness` with `func Run(s *kit.Session) error`, and out/S/meta.json:", b.Slots)
+	say("For each slot S from 1 to %d: %s/S/harness.go, a complete Go file `package harness` with `func Run(s *kit.Session) error`, and %s/S/meta.json:", b.Slots, at.Out, at.Out)
 	say("{\"hypothesis\": \"one sentence: what gets better, and why\", \"axis\": \"context, tools, parsing, recovery or stopping\", \"parents\": [\"ID\"]}")
-	say("One idea a slot, different ideas in different slots. Fewer candidates are fine; nothing outside of out/ may be written.\n")
+	say("One idea a slot, different ideas in different slots. Fewer candidates are fine; nothing outside of %s/ may be written.\n", at.Out)
 	if b.PromptsOnly {
 		say("Only the values of string constants at package level may differ from the seed harness %s; anything else is refused.\n", seedOf(b))
 	}

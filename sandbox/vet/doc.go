@@ -16,7 +16,11 @@
 // The rules err on the side of refusing: a harness must never run silently wrong, and the
 // hint says how to go on.
 //
+// Effort: each step bounds what it does with a source of the largest size; the worst of
+// eighteen sources made to be slow took 5 s of processor time.
+//
 // Not covered: differences in the texts of runtime panics and json errors; an implicit
-// panic inside a deferred function; the order of operands where Go leaves it open; generic
-// code beyond what the interpreter itself refuses.
+// panic inside a deferred function; the order of operands where Go leaves it open and the
+// change goes through a pointer, an element or an interface; generic code beyond what the
+// interpreter itself refuses.
 package vet

@@ -10,6 +10,9 @@
 //	cycles/NN/iteration-II/    for proposers: report.json, results.jsonl, transcripts
 //	accepted.json         which harness is in use
 //	evolution.md          the search so far: every candidate, what it was for, how it did
+//	proposals/            a folder for each call of a proposer that is a program or a model
+//	                      (package desk): brief, transcript, what it wrote, what it spent
+//	climb/                the same of a search without archive, apart from what it may not see
 //	summary.json          the result
 //	lock                  held by the process that works on the run
 //

@@ -5,11 +5,14 @@ type comparison struct{ work int }
 
 // equal compares an answer with a reference.
 func (c *comparison) equal(a, r *node) (bool, error) {
+	a, r = families(a, r)
 	if r.op != opRelation {
 		a = c.value(a)
 	} else if a.op != opRelation {
 		if named, ok := c.named(r); ok {
 			r = named
+		} else {
+			r = c.span(r)
 		}
 	}
 	if a.op == opRelation && r.op == opRelation {
@@ -113,7 +116,7 @@ func (c *comparison) span(n *node) *node {
 	if interval := region(n); interval != nil {
 		return interval
 	}
-	return n
+	return c.solve(n)
 }
 
 // named is the right side of `x = ...`, `f(x) = ...` and `x \in ...`.

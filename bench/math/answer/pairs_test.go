@@ -64,6 +64,10 @@ var equalPairs = [][2]string{
 	{"\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix} 1 \\\\ 2.0 \\end{pmatrix}"}, {"\\begin{bmatrix}1&2\\\\3&4\\end{bmatrix}", "\\begin{pmatrix}1 & 2\\\\ 3 & \\frac{8}{2}\\\\ \\end{pmatrix}"},
 	// ratios, bases, times
 	{"2:3", "4:6"}, {"2:3", "\\frac{2}{3}"}, {"1 : 2 : 3", "2:4:6"}, {"2516_8", "2516_{8}"}, {"2516", "2516_8"}, {"1011_2", "1011"}, {"3:30", "3:30"}, {"3:30\\text{ p.m.}", "3:30 \\text{ pm}"},
+	// inequalities with absolute values, families of solutions
+	{"|x-1|<3", "(-2,4)"}, {"-2<x<4", "|x-1|<3"}, {"\\left|x-1\\right| \\le 3", "[-2,4]"}, {"|x|>2", "(-\\infty,-2)\\cup(2,\\infty)"}, {"|2x|<4", "-2<x<2"}, {"(-2,4)", "|x-1|<3"}, {"2x+1<5", "(-\\infty,2)"}, {"(-\\infty,2]", "3-x \\ge 1"}, {"-1 < 2x+1 \\le 5", "(-1,2]"}, {"|3-x| \\ge 2", "x\\le 1\\text{ or }x\\ge 5"}, {"\\frac{|x|}{2} < 1", "|x| < 2"},
+	{"x=k\\pi, k\\in\\mathbb{Z}", "k\\pi, k\\in\\mathbb{Z}"}, {"k\\pi,\\ k \\in \\mathbb{Z}", "\\pi k, k\\in\\mathbb{Z}"}, {"x = \\frac{\\pi}{4} + k\\pi, k \\in \\mathbb{Z}", "\\frac{\\pi}{4}+\\pi k, k\\in\\mathbb{Z}"},
+	{"k\\pi", "k\\pi, k\\in\\mathbb{Z}"}, {"n\\pi, n\\in\\mathbb{Z}", "k\\pi, k\\in\\mathbb{Z}"}, {"2n, n\\in\\mathbb{N}", "2k, k \\in \\mathbb{N}"},
 	// words
 	{"\\text{even}", "even"}, {"Even", "\\text{even}"}, {"\\text{(A)}", "A"}, {"(B)", "\\text{(B)}"}, {"\\textbf{(C)}", "C"}, {"\\mathrm{D}", "D"}, {"\\text{Monday}", "monday"}, {"Evelyn", "\\text{Evelyn}"}, {"\\text{yes}", "Yes"}, {"no", "\\text{No}"}, {"\\text{not possible}", "not possible"}, {"\\text{True}", "true"},
 }
@@ -80,6 +84,7 @@ var differentPairs = [][2]string{
 	{"1,2", "1,2,3"}, {"1,2,3", "1,2,4"}, {"1", "1,2"}, {"1,1,2", "1,2"}, {"\\{1,2\\}", "\\{1,3\\}"}, {"\\pm 2", "2"}, {"2", "\\pm 2"}, {"12", "1,2"}, {"\\emptyset", "\\{0\\}"}, {"0", "\\emptyset"},
 	{"(1,2)", "(2,1)"}, {"(1,2)", "[1,2]"}, {"[0,1)", "(0,1)"}, {"(1,2,3)", "(1,2)"}, {"(-\\infty,2)", "(-\\infty,2]"}, {"(-\\infty,2)", "(2,\\infty)"}, {"\\infty", "-\\infty"}, {"5", "\\infty"}, {"(1,2)\\cup(3,4)", "(1,2)"}, {"(1,2),(3,4)", "(1,2),(4,3)"}, {"(1,2)", "12"},
 	{"\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}2\\\\1\\end{pmatrix}"}, {"\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1&2\\end{pmatrix}"},
+	{"|x-1|<3", "(-2,5)"}, {"2x+1<5", "(2,\\infty)"}, {"3-x<1", "(-\\infty,2)"}, {"x^2<4", "(-4,4)"}, {"|x|<-1", "(-1,1)"}, {"|x-1|<3", "[-2,4]"}, {"|x|>2", "(-2,2)"}, {"2k\\pi, k\\in\\mathbb{Z}", "k\\pi, k\\in\\mathbb{Z}"}, {"k\\pi, k\\in\\mathbb{N}", "k\\pi, k\\in\\mathbb{Z}"}, {"n\\pi + m, n\\in\\mathbb{Z}", "k\\pi + m, k\\in\\mathbb{N}"},
 	{"1011_2", "1011_3"}, {"\\text{even}", "odd"}, {"\\text{(A)}", "B"}, {"\\text{Monday}", "Tuesday"}, {"yes", "no"}, {"\\text{none}", "5"}, {"5", "\\text{none}"}, {"unknown", "12"}, {"all of them", "4"},
 }
 

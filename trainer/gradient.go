@@ -90,7 +90,7 @@ func (t *Trainer) readReference(dir string) error {
 		return err
 	}
 	if t.reference == nil {
-		if err := t.model.repack(); err != nil {
+		if err := t.model.repack(&t.model.packs); err != nil {
 			return err
 		}
 		if t.reference, err = t.model.sibling(); err != nil {
@@ -109,7 +109,7 @@ func (t *Trainer) readReference(dir string) error {
 func (m *Model) sibling() (*Model, error) {
 	o := &Model{Config: m.Config, dev: m.dev, layout: m.layout, params: m.params, cos: m.cos, sin: m.sin, context: m.context,
 		precision: m.precision, recompute: m.recompute, version: 1, baseVersion: 1}
-	o.packs = packs{of: map[span]cuda.Floats{}, ofThe: 1}
+	o.packs = packs{precision: m.precision, of: map[span]cuda.Floats{}, ofThe: 1}
 	var err error
 	if m.adapters == nil {
 		o.params, err = m.dev.Floats(m.layout.size)

@@ -70,7 +70,7 @@ func (l *Learner) update(ctx context.Context, x lesson, by *surrogate) (engine.U
 	u := engine.Update{Tokens: step.Tokens, Forward: step.Forward, NLL: step.NLL, GradNorm: step.GradNorm,
 		Skipped: step.Skipped, Seconds: step.Seconds, Weights: id}
 	u.Drift, u.DriftMax = drift(nll, x.reported)
-	u.Apart = apart(l.t.model.precision, u.Drift, u.DriftMax)
+	u.Apart = apart(l.t.model.toGenerate().precision, u.Drift, u.DriftMax)
 	return u, nil
 }
 
@@ -96,12 +96,16 @@ func drift(nll, reported []float32) (mean, most float64) {
 const (
 	driftFloat32 = 1e-4
 	driftBelow   = 0.02
+	driftInt8    = 0.2 // of the mean, where the policy rounds and the learner does not
 )
 
 // apart compares a drift with the bound of its precision.
 func apart(p cuda.Precision, mean, most float64) bool {
-	if p == cuda.Float32 {
+	switch p {
+	case cuda.Float32:
 		return most > driftFloat32
+	case cuda.Int8:
+		return mean > driftInt8
 	}
 	return mean > driftBelow
 }

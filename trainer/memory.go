@@ -129,6 +129,11 @@ func fixedMemory(m *Model, o Options) Memory {
 	for _, w := range m.matrices() {
 		p.Packed += floatBytes * int64(m.dev.PackedFloats(m.precision, w.n, w.m))
 	}
+	if o.Int8 {
+		for _, w := range m.matrices() {
+			p.Packed += floatBytes * int64(m.dev.PackedFloats(cuda.Int8, w.n, w.m))
+		}
+	}
 	trained := int64(m.layout.size)
 	if m.adapters != nil {
 		p.Weights += floatBytes * int64(m.adapters.floats())

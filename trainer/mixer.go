@@ -151,7 +151,7 @@ func (a attention) generate(m *Model, s *scratch, k *cache, p *plan) error {
 	D, d, H, K := c.Hidden, c.HeadDim, c.Heads, c.KVHeads
 	Q, W := a.widths()
 	key, value := from(s.qkv, Q), from(s.qkv, Q+K*d)
-	err := m.times(a.qkv, cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, Y: s.qkv}, s.low)
+	err := s.times(m, a.qkv, cuda.MatMul{T: T, N: W, M: D, LdX: D, LdY: W, X: s.norm, Y: s.qkv})
 	if c.QKNorm {
 		err = first(err, m.norm(s.qkv, a.qNorm, s.qkv, T, H, d, W), m.norm(key, a.kNorm, key, T, K, d, W))
 	}

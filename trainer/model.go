@@ -28,6 +28,7 @@ type Model struct {
 	precision cuda.Precision // of the products
 	recompute bool           // training keeps a layer's input only and computes the rest again
 	packs     packs
+	packs8    packs     // for generation, if it has its own
 	adapters  *adapters // nil = full fine-tuning
 
 	version     uint64           // grows with every change of a weight or an adapter
@@ -66,7 +67,10 @@ func newModel(c checkpoint.Config, dev *cuda.Device, context int) (*Model, error
 // prepare takes over the options that say how a model is computed with and what of it is
 // trained.
 func (m *Model) prepare(o Options) error {
-	m.precision, m.recompute = o.Precision, o.Recompute
+	m.precision, m.recompute, m.packs.precision = o.Precision, o.Recompute, o.Precision
+	if o.Int8 {
+		m.packs8.precision = cuda.Int8
+	}
 	if o.LoRA.Rank == 0 {
 		return nil
 	}
@@ -88,6 +92,7 @@ func contextOf(c checkpoint.Config, asked int) int {
 func (m *Model) free() {
 	m.params.Free()
 	m.packs.memory.Free()
+	m.packs8.memory.Free()
 	if m.adapters != nil {
 		m.adapters.free()
 	}

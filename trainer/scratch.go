@@ -96,7 +96,7 @@ func (s *scratch) run(m *Model, k *cache, p *plan) error {
 		return m.dev.Embed(cuda.Embed{T: S, D: width, V: T, IDs: s.pick, Table: x, Y: y})
 	}
 	err := first(
-		m.repack(),
+		m.repack(m.toGenerate()),
 		s.upload(m.dev, p),
 		m.dev.Embed(cuda.Embed{T: T, D: D, V: c.Vocab, IDs: s.ids, Table: m.layout.embed.in(m.params), Y: s.x}),
 	)
@@ -126,16 +126,21 @@ func (m *Model) norm(x cuda.Floats, w span, y cuda.Floats, T, heads, n, ld int) 
 		X: x, W: w.in(m.params), Y: y})
 }
 
+// times is Model.times with the copies for generation.
+func (s *scratch) times(m *Model, w span, a cuda.MatMul) error {
+	return m.timesBy(m.toGenerate(), w, a, s.low)
+}
+
 // mlp is Model.mlp on R rows: x += project(out), x += down(silu(gate) * up).
 func (s *scratch) mlp(m *Model, i, R int, out, x cuda.Floats) error {
 	c, l := m.Config, m.layout.layers[i]
 	D, I, Q := c.Hidden, c.Intermediate, c.Heads*c.HeadDim
 	return first(
-		m.times(l.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, Y: x}, s.low),
+		s.times(m, l.out, cuda.MatMul{T: R, N: D, M: Q, LdX: Q, LdY: D, Accumulate: true, X: out, Y: x}),
 		m.norm(x, l.norm2, s.norm, R, 1, D, D),
-		m.times(l.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, Y: s.gateUp}, s.low),
+		s.times(m, l.gateUp, cuda.MatMul{T: R, N: 2 * I, M: D, LdX: D, LdY: 2 * I, X: s.norm, Y: s.gateUp}),
 		m.dev.SwiGLU(cuda.SwiGLU{T: R, I: I, GU: s.gateUp, Y: s.act}),
-		m.times(l.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, Y: x}, s.low),
+		s.times(m, l.down, cuda.MatMul{T: R, N: D, M: I, LdX: I, LdY: D, Accumulate: true, X: s.act, Y: x}),
 	)
 }
 
@@ -154,7 +159,7 @@ func (s *scratch) sample(m *Model, p *plan, valid int) (samples, error) {
 		end := at + n
 		err := first(
 			m.norm(s.picked.Slice(at*D, end*D), m.layout.norm, s.norm, n, 1, D, D),
-			m.times(m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, Y: s.logits}, s.low),
+			s.times(m, m.layout.head, cuda.MatMul{T: n, N: V, M: D, LdX: D, LdY: V, X: s.norm, Y: s.logits}),
 			m.dev.Sample(cuda.Sample{T: n, V: V, LdZ: V, Valid: valid, Z: s.logits,
 				Tau: s.tau[at:end], TopP: s.topP[at:end], TopK: s.topK[at:end], U: s.u[at:end],
 				ID: s.sampled.id[at:end], LogP: s.sampled.logp[at:end]}),

@@ -88,9 +88,7 @@ func (t *Trainer) SaveModel(dir string, dtype checkpoint.DType) error {
 
 // writeModel writes config, weights and the files that are carried through.
 func (t *Trainer) writeModel(dir string, dtype checkpoint.DType) error {
-	config := t.model.Config
-	config.DType = dtype
-	if err := checkpoint.WriteConfig(filepath.Join(dir, checkpoint.ConfigFile), config); err != nil {
+	if err := t.writeConfig(filepath.Join(dir, checkpoint.ConfigFile), dtype); err != nil {
 		return err
 	}
 	for _, f := range t.files {
@@ -99,6 +97,21 @@ func (t *Trainer) writeModel(dir string, dtype checkpoint.DType) error {
 		}
 	}
 	return checkpoint.WriteFile(filepath.Join(dir, checkpoint.WeightsFile), append(t.model.modelItems(dtype), t.extras...))
+}
+
+// writeConfig writes the config that the model was opened with, whose other fields other
+// tools may want, or one for a model that was made here.
+func (t *Trainer) writeConfig(path string, dtype checkpoint.DType) error {
+	if t.config != nil {
+		text, err := checkpoint.Retyped(t.config, dtype)
+		if err != nil {
+			return err
+		}
+		return writeSynced(path, text)
+	}
+	config := t.model.Config
+	config.DType = dtype
+	return checkpoint.WriteConfig(path, config)
 }
 
 // Load restores what Save wrote: weights, moments and counter, bit for bit. The folder must

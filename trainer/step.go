@@ -111,7 +111,7 @@ type pass struct {
 func (t *Trainer) micro(p pass) ([]float32, error) {
 	m, b := p.model, p.micro
 	n := shape{T: len(b.ids), B: len(b.start) - 1, P: len(b.pick)}
-	if err := first(t.reserveTape(n.T), m.repack()); err != nil {
+	if err := first(t.reserveTape(n.T), m.repack(&m.packs)); err != nil {
 		return nil, err
 	}
 	g := sums{base: p.grads}

@@ -24,6 +24,10 @@ type Options struct {
 	// Precision of the matrix products, in generation and training alike. Weights, gradients,
 	// moments and all else stay float32. BF16 is refused where the device lacks it.
 	Precision cuda.Precision
+	// Int8 has generation multiply weights and rows that are rounded to 8 bits, 64 of them at a
+	// scale: half the bytes of bf16. Log-probabilities of sampled ids are then those of the
+	// rounded model; the learner, which never rounds so, scores them anew and reports the drift.
+	Int8 bool
 	// Recompute keeps only the input of each layer in training and computes the rest again in
 	// the backward: a third more arithmetic, a fraction of the memory, the same bits.
 	Recompute bool
@@ -63,6 +67,7 @@ type Trainer struct {
 	tokens *tokenizer.Tokenizer
 	chat   chat.Format
 	files  []file            // what is copied through when the model is saved
+	config []byte            // config.json of the source, nil when there was none
 	extras []checkpoint.Item // tensors of the source that the model does not use, byte for byte
 
 	memory      Memory
@@ -144,7 +149,10 @@ func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
 		t.Close()
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
-	if err := t.keepExtras(c); err != nil {
+	if t.config, err = c.ReadFile(checkpoint.ConfigFile); err == nil {
+		err = t.keepExtras(c)
+	}
+	if err != nil {
 		t.Close()
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
@@ -241,6 +249,9 @@ func (t *Trainer) check(o Options) error {
 	}
 	if dev := t.model.dev; !dev.Has(o.Precision) {
 		return fmt.Errorf("%s products: %w (%s)", o.Precision, cuda.NoDevice, dev.ISA())
+	}
+	if dev := t.model.dev; o.Int8 && !dev.Has(cuda.Int8) {
+		return fmt.Errorf("%s products: %w (%s)", cuda.Int8, cuda.NoDevice, dev.ISA())
 	}
 	return o.Adam.check()
 }

@@ -40,33 +40,34 @@ func (l layer) matrices(c checkpoint.Config) []matrix {
 }
 
 // packs are copies of the weights in the order in which the device multiplies with them, in
-// the precision of the model: made once for each version of the weights.
+// one precision: made once for each version of the weights.
 type packs struct {
-	of     map[span]cuda.Floats
-	memory cuda.Floats
-	ofThe  uint64 // baseVersion they were made of
+	precision cuda.Precision
+	of        map[span]cuda.Floats
+	memory    cuda.Floats
+	ofThe     uint64 // baseVersion they were made of
 }
 
-// repack brings the copies, and the scaled adapters, up to date. Whoever runs the model calls it first.
-func (m *Model) repack() error {
+// repack brings the copies for training or those for generation, and the scaled adapters, up
+// to date. Whoever runs the model calls it first.
+func (m *Model) repack(p *packs) error {
 	if m.adapters != nil {
 		if err := m.adapters.rescale(m); err != nil {
 			return err
 		}
 	}
-	p := &m.packs
 	if p.ofThe == m.baseVersion {
 		return nil
 	}
 	list := m.matrices()
 	if p.of == nil {
-		if err := p.reserve(m.dev, list, m.precision); err != nil {
+		if err := p.reserve(m.dev, list); err != nil {
 			return err
 		}
 	}
 	errs := make([]error, len(list))
 	for i, w := range list {
-		errs[i] = m.dev.PackWeight(cuda.Pack{N: w.n, M: w.m, Precision: m.precision, W: w.in(m.params), Packed: p.of[w.span]})
+		errs[i] = m.dev.PackWeight(cuda.Pack{N: w.n, M: w.m, Precision: p.precision, W: w.in(m.params), Packed: p.of[w.span]})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -75,11 +76,11 @@ func (m *Model) repack() error {
 	return nil
 }
 
-func (p *packs) reserve(dev *cuda.Device, list []matrix, precision cuda.Precision) error {
+func (p *packs) reserve(dev *cuda.Device, list []matrix) error {
 	var a arena
 	views := make([]cuda.Floats, len(list))
 	for i, w := range list {
-		a.want(&views[i], dev.PackedFloats(precision, w.n, w.m))
+		a.want(&views[i], dev.PackedFloats(p.precision, w.n, w.m))
 	}
 	memory, err := a.reserve(dev)
 	if err != nil {
@@ -92,11 +93,25 @@ func (p *packs) reserve(dev *cuda.Device, list []matrix, precision cuda.Precisio
 	return nil
 }
 
+// toGenerate are the copies that generation multiplies with: those of training, or their own in 8 bits.
+func (m *Model) toGenerate() *packs {
+	if m.packs8.precision == cuda.Int8 {
+		return &m.packs8
+	}
+	return &m.packs
+}
+
 // times is the product with a weight in the precision of the model, and what its adapters
 // add; low is room for T rows between their factors.
 func (m *Model) times(w span, a cuda.MatMul, low cuda.Floats) error {
-	a.W, a.Packed, a.Precision = w.in(m.params), m.packs.of[w], m.precision
+	return m.timesBy(&m.packs, w, a, low)
+}
+
+// timesBy is times with certain copies of the weights. Adapters keep the model's precision.
+func (m *Model) timesBy(p *packs, w span, a cuda.MatMul, low cuda.Floats) error {
+	a.W, a.Packed, a.Precision = w.in(m.params), p.of[w], p.precision
 	err := m.dev.MatMul(a)
+	a.Packed, a.Precision = cuda.Floats{}, m.precision
 	if m.adapters != nil {
 		err = first(err, m.adapters.forward(m, w, a, low))
 	}

@@ -203,6 +203,25 @@ func (c Config) JSON() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+// Retyped is a config.json, whose fields stay as they are, for weights stored as d.
+func Retyped(config []byte, d DType) ([]byte, error) {
+	f, err := readFields(config)
+	if err != nil {
+		return nil, err
+	}
+	name, ok := dtypeNames[d]
+	if !ok {
+		return nil, fmt.Errorf("config: dtype %q: %w", d, ErrUnsupported)
+	}
+	field := "torch_dtype"
+	if _, newer := f.raw["dtype"]; newer {
+		field = "dtype"
+	}
+	f.raw[field] = json.RawMessage(`"` + name + `"`)
+	text, err := json.MarshalIndent(f.raw, "", "  ")
+	return append(text, '\n'), err
+}
+
 // WriteConfig writes c to path, whole or not at all.
 func WriteConfig(path string, c Config) error {
 	text, err := c.JSON()

@@ -179,6 +179,14 @@ func (f *fields) refuse() {
 	if part := f.real("partial_rotary_factor", 1); part != 1 {
 		f.fail(ErrUnsupported, "partial_rotary_factor %v", part)
 	}
+	for _, name := range []string{"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "logits_scaling", "embedding_multiplier",
+		"residual_multiplier", "attention_multiplier", "clip_qkv", "no_rope_layers", "num_experts", "num_local_experts", "use_mup"} {
+		switch raw := f.raw[name]; string(raw) {
+		case "", "null", "false", "0", "[]":
+		default:
+			f.fail(ErrUnsupported, "%s %s", name, short(raw))
+		}
+	}
 	if act := f.text("hidden_act", "silu"); act != "silu" {
 		f.fail(ErrUnsupported, "hidden_act %q", act)
 	}

@@ -33,8 +33,9 @@ static whale_status open_cpu(whale_device *dev, int threads, const char *isa) {
         snprintf(dev->error, sizeof dev->error, "this machine lacks the instruction set %.40s", isa);
         return WHALE_NO_DEVICE;
     }
-    dev->ops = ops;
+    dev->ops = dev->ops8 = ops;
 #if defined(__x86_64__)
+    if (ops == &whale_ops_avx512 && !__builtin_cpu_supports("avx512vnni")) dev->ops8 = &whale_ops_avx2;
     dev->bf16 = ops == &whale_ops_avx512 && __builtin_cpu_supports("avx512bf16");
 #endif
     dev->threads = threads;

@@ -20,6 +20,8 @@ typedef struct {
     void (*rmsnorm_forward)(whale_device *, const whale_rmsnorm *);
     whale_status (*rmsnorm_backward)(whale_device *, const whale_rmsnorm_grad *);
     void (*pack_weight)(whale_device *, const whale_pack *);
+    void (*pack_weight8)(whale_device *, const whale_pack *);
+    whale_status (*matmul_forward8)(whale_device *, const whale_matmul *);
     whale_status (*matmul_forward)(whale_device *, const whale_matmul *);
     whale_status (*matmul_backward_x)(whale_device *, const whale_matmul_grad_x *);
     whale_status (*matmul_backward_w)(whale_device *, const whale_matmul_grad_w *);
@@ -47,6 +49,7 @@ typedef struct gpu gpu;
 struct whale_device {
     gpu *gpu;          /* NULL on the CPU; else nothing below is used but error */
     const whale_ops *ops;
+    const whale_ops *ops8; /* whose products in 8 bits run: ops, unless its processor lacks the instructions */
     int bf16;          /* products in bfloat16 can run */
     int threads;
     whale_pool *pool;  /* NULL when threads is 1 */

@@ -22,6 +22,8 @@
         .rmsnorm_forward = rmsnorm_forward,                \
         .rmsnorm_backward = rmsnorm_backward,              \
         .pack_weight = pack_weight,                        \
+        .pack_weight8 = pack_weight8,                      \
+        .matmul_forward8 = matmul_forward8,                \
         .matmul_forward = matmul_forward,                  \
         .matmul_backward_x = matmul_backward_x,            \
         .matmul_backward_w = matmul_backward_w,            \

@@ -9,6 +9,7 @@
 #pragma GCC target("avx2,fma")
 #include "lanes_avx2.h"
 #include "isa.h"
+#include "product8.h"
 
 OPS_TABLE(whale_ops_avx2);
 #endif

@@ -13,5 +13,9 @@
 #pragma GCC target("avx512bf16")
 #include "product16.h"
 
+#pragma GCC target("avx512vnni")
+#define HAS_VNNI /* runs only if the processor has it too */
+#include "product8.h"
+
 OPS_TABLE(whale_ops_avx512);
 #endif

@@ -6,5 +6,6 @@
 #include "device.h"
 #include "lanes_portable.h"
 #include "isa.h"
+#include "product8.h"
 
 OPS_TABLE(whale_ops_portable);

@@ -19,16 +19,22 @@ import "C"
 type Precision int
 
 // Float32 is the default. BF16 rounds both factors to bfloat16 and sums in float32; only
-// machines with such instructions have it (Device.Has), elsewhere products answer NoDevice.
+// machines with such instructions have it (Device.Has), elsewhere products answer NoDevice. Int8
+// rounds both factors to 8 bits, 64 summed indices at a scale, and is for generation: forward
+// products with a packed weight only.
 const (
 	Float32 Precision = C.WHALE_FLOAT32
 	BF16    Precision = C.WHALE_BF16
+	Int8    Precision = C.WHALE_INT8
 )
 
-// String is "float32" or "bf16".
+// String is "float32", "bf16" or "int8".
 func (p Precision) String() string {
-	if p == BF16 {
+	switch p {
+	case BF16:
 		return "bf16"
+	case Int8:
+		return "int8"
 	}
 	return "float32"
 }
@@ -109,7 +115,7 @@ type MatMulGradX struct {
 	T, N, M, LdDY, LdDX int
 	Accumulate          bool
 	Precision           Precision
-	DY, W               Floats // [T, N], [N, M]
+	DY, W, Packed       Floats // [T, N], [N, M]; Packed as in MatMul, or nothing
 	DX                  Floats // [T, M]
 }
 
@@ -119,9 +125,13 @@ func (d *Device) MatMulBackwardX(a MatMulGradX) error {
 	c.product(a.T, a.N, a.M)
 	c.matrix("DY", a.DY.memory, a.T, a.LdDY, a.N)
 	c.holds("W", a.W.memory, a.N*a.M)
+	if !a.Packed.IsNil() {
+		c.holds("Packed", a.Packed.memory, d.PackedFloats(a.Precision, a.N, a.M))
+	}
 	c.matrix("DX", a.DX.memory, a.T, a.LdDX, a.M)
 	s := C.whale_matmul_grad_x{T: C.int(a.T), N: C.int(a.N), M: C.int(a.M), lddy: C.int(a.LdDY), lddx: C.int(a.LdDX),
-		accumulate: flag(a.Accumulate), precision: C.whale_precision(a.Precision), dy: a.DY.c(), w: a.W.c(), dx: a.DX.c()}
+		accumulate: flag(a.Accumulate), precision: C.whale_precision(a.Precision),
+		dy: a.DY.c(), w: a.W.c(), packed: a.Packed.c(), dx: a.DX.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_matmul_backward_x(dev, &s) })
 }
 

@@ -79,11 +79,12 @@ whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad 
 }
 
 int whale_has(whale_device *dev, whale_precision precision) {
-    return precision == WHALE_FLOAT32 || (precision == WHALE_BF16 && dev->bf16);
+    if (dev->gpu && precision == WHALE_INT8) return 0;
+    return precision == WHALE_FLOAT32 || precision == WHALE_INT8 || (precision == WHALE_BF16 && dev->bf16);
 }
 
 #define REQUIRE_PRECISION()                                                                       \
-    REQUIRE(a->precision == WHALE_FLOAT32 || a->precision == WHALE_BF16);                         \
+    REQUIRE(a->precision >= WHALE_FLOAT32 && a->precision <= WHALE_INT8);                         \
     do { if (!whale_has(dev, a->precision)) return no_bf16(dev); } while (0)
 
 static whale_status no_bf16(whale_device *dev) {
@@ -94,14 +95,18 @@ static whale_status no_bf16(whale_device *dev) {
 size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M) {
     if (N <= 0 || M <= 0) return 0;
     if (dev->gpu) return gpu_packed_floats(precision, N, M);
-    return ((size_t)N + 15) / 16 * 16 * (precision == WHALE_BF16 ? ((size_t)M + 1) / 2 : (size_t)M);
+    size_t columns = precision == WHALE_INT8   ? ((size_t)M + 63) / 64 * 17
+                     : precision == WHALE_BF16 ? ((size_t)M + 1) / 2
+                                               : (size_t)M;
+    return ((size_t)N + 15) / 16 * 16 * columns;
 }
 
 whale_status whale_pack_weight(whale_device *dev, const whale_pack *a) {
     REQUIRE(a->N > 0 && a->M > 0);
     REQUIRE_PRECISION();
     ON_GPU(pack_weight);
-    dev->ops->pack_weight(dev, a);
+    if (a->precision == WHALE_INT8) dev->ops8->pack_weight8(dev, a);
+    else dev->ops->pack_weight(dev, a);
     return WHALE_OK;
 }
 
@@ -109,11 +114,14 @@ whale_status whale_matmul_forward(whale_device *dev, const whale_matmul *a) {
     REQUIRE_PRECISION();
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->ldx >= a->M && a->ldy >= a->N);
     ON_GPU(matmul_forward);
-    return dev->ops->matmul_forward(dev, a);
+    if (a->precision != WHALE_INT8) return dev->ops->matmul_forward(dev, a);
+    REQUIRE(a->packed != NULL);
+    return dev->ops8->matmul_forward8(dev, a);
 }
 
 whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a) {
     REQUIRE_PRECISION();
+    REQUIRE(a->precision != WHALE_INT8);
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->lddx >= a->M);
     ON_GPU(matmul_backward_x);
     return dev->ops->matmul_backward_x(dev, a);
@@ -121,6 +129,7 @@ whale_status whale_matmul_backward_x(whale_device *dev, const whale_matmul_grad_
 
 whale_status whale_matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a) {
     REQUIRE_PRECISION();
+    REQUIRE(a->precision != WHALE_INT8);
     REQUIRE(a->T >= 0 && a->N > 0 && a->M > 0 && a->lddy >= a->N && a->ldx >= a->M);
     ON_GPU(matmul_backward_w);
     return dev->ops->matmul_backward_w(dev, a);

@@ -99,10 +99,13 @@ whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad 
  * BF16 rounds both factors to bfloat16 (to nearest even; denormals become 0) and sums in float32,
  * two neighbouring indices at a step; weights, gradients and everything else stay float32. Not
  * every machine has it: whale_has says, and a product that asks for it elsewhere is NO_DEVICE.
+ * INT8 is for generation: forward products with a packed weight, nothing else (BAD_SHAPE). Weights
+ * and rows of x are rounded to 8 bits in blocks of 64 summed indices with a scale each, the blocks'
+ * sums are exact and added in ascending order; every device that has it gives the same bits.
  * whale_pack_weight writes a copy of w to `packed` [whale_packed_floats], which forward products
  * of that precision then read instead of w, with the same bits: worth it where few rows are
  * multiplied many times. It is stale once w changes. */
-typedef enum { WHALE_FLOAT32 = 0, WHALE_BF16 = 1 } whale_precision;
+typedef enum { WHALE_FLOAT32 = 0, WHALE_BF16 = 1, WHALE_INT8 = 2 } whale_precision;
 int    whale_has(whale_device *dev, whale_precision precision);
 size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M); /* 0: reads w itself */
 typedef struct { int N, M; whale_precision precision; const float *w; float *packed; } whale_pack;

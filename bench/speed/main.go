@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +31,7 @@ import (
 type setting struct {
 	Case      string // train, decode, prompt or rsft
 	Shape     string // nano, 7.5m or 135m
-	Precision string // float32 or bf16
+	Precision string // float32, bf16 or int8 (generation; training in bf16)
 	Threads   int
 	Batch     int // rows of a train step, sequences of a decode
 	Length    int // ids of a row, or of a prompt
@@ -52,13 +53,14 @@ func main() {
 	var s setting
 	flag.StringVar(&s.Case, "case", "train", "train, decode, prompt (what decode takes for its prompts) or rsft")
 	flag.StringVar(&s.Shape, "shape", "nano", "nano, 7.5m or 135m")
-	flag.StringVar(&s.Precision, "precision", "float32", "float32 or bf16")
+	flag.StringVar(&s.Precision, "precision", "float32", "float32, bf16, or int8: that in generation and bf16 in training")
 	flag.IntVar(&s.Threads, "threads", 1, "cores")
 	flag.IntVar(&s.Batch, "batch", 4, "rows of a train step, sequences of a decode")
 	flag.IntVar(&s.Length, "length", 512, "ids of a row, or of a prompt")
 	flag.IntVar(&s.Repeats, "repeats", 3, "repeats after one that is not counted")
+	profile := flag.String("profile", "", "file for a processor profile; its frames name the operators")
 	flag.Parse()
-	r, err := measure(context.Background(), s)
+	r, err := measure(context.Background(), s, *profile)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
@@ -68,7 +70,7 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, s setting) (result, error) {
+func measure(ctx context.Context, s setting, profile string) (result, error) {
 	t, closeAll, err := open(s)
 	if err != nil {
 		return result{}, err
@@ -84,6 +86,10 @@ func measure(ctx context.Context, s setting) (result, error) {
 		return result{}, err
 	}
 	r := result{Who: "whale", setting: s}
+	stop, err := startProfile(profile)
+	if err != nil {
+		return result{}, err
+	}
 	before, began := usage(), time.Now()
 	for i := range s.Repeats {
 		n, err := run(ctx, t, s, uint64(i)+1)
@@ -94,7 +100,19 @@ func measure(ctx context.Context, s setting) (result, error) {
 	}
 	after := usage()
 	r.CPU, r.Wall, r.Peak = seconds(after)-seconds(before), time.Since(began).Seconds(), after.Maxrss
-	return r, nil
+	return r, stop()
+}
+
+// startProfile profiles what runs until stop, which closes the file; without a path it does nothing.
+func startProfile(path string) (stop func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, pprof.StartCPUProfile(f)
 }
 
 func usage() (u syscall.Rusage) {
@@ -127,8 +145,11 @@ func open(s setting) (*trainer.Trainer, func(), error) {
 		return nil, nil, fmt.Errorf("no shape %q", s.Shape)
 	}
 	o := trainer.Options{Precision: cuda.Float32}
-	if s.Precision == "bf16" {
+	switch s.Precision {
+	case "bf16":
 		o.Precision = cuda.BF16
+	case "int8":
+		o.Precision, o.Int8 = cuda.BF16, true
 	}
 	tokens, err := embeddedTokenizer()
 	if err != nil {

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -22,6 +23,19 @@ func Run(s *kit.Session) error {
 	var err error = code(3)
 	if is, ok := err.(interface{ Is(error) bool }); ok && is.Is(nil) {
 		return s.Log(err.Error())
+	}
+	return nil
+}
+`
+
+// newest is right Go that the interpreter doesn't know at all.
+const newest = head + `func words(yield func(string) bool) { _ = yield("a") && yield("b") }
+
+func Run(s *kit.Session) error {
+	for w := range words {
+		if err := s.Log(w); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -101,6 +115,10 @@ func TestAuto(t *testing.T) {
 		if use, err := run(t, box, fourTurns, &script{}); err != nil || use.Engine != Interpret {
 			t.Errorf("%+v, %v", use, err)
 		}
+		host = &script{}
+		if use, err := run(t, box, newest, host); err != nil || use.Engine != Compile || len(host.notes) != 2 {
+			t.Errorf("%+v, %v, %v", use, err, host.notes)
+		}
 	}
 	t.Setenv("PATH", t.TempDir())
 	box := openOwn(t, Config{Workers: 1})
@@ -110,5 +128,56 @@ func TestAuto(t *testing.T) {
 	}
 	if use, err := run(t, box, fourTurns, &script{}); err != nil || use.Engine != Interpret {
 		t.Errorf("without Go: %+v, %v", use, err)
+	}
+}
+
+// TestRival: a source that runs often is compiled beside its runs, then both engines take
+// turns, and one of them stays; each run does the same. Where Go leaves the results open,
+// the engine stays.
+func TestRival(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip(err)
+	}
+	box := openOwn(t, Config{Workers: 1})
+	defer closeBox(t, box)
+	box.compileAfter = 3
+	p := load(t, box, fourTurns)
+	ran := map[string]int{}
+	play := func() string {
+		host := &recorder{}
+		use, err := p.Run(context.Background(), engine.Start{Input: "q"}, host)
+		if err != nil {
+			t.Fatal(use.Engine, err)
+		}
+		ran[use.Engine]++
+		return fmt.Sprint(host.asked)
+	}
+	want := play()
+	for range box.compileAfter - 1 {
+		play()
+	}
+	rival := p.(*program).rival
+	<-rival.ready
+	for range 2 * comparedRuns {
+		if got := play(); got != want {
+			t.Fatalf("asked %s, before %s", got, want)
+		}
+	}
+	if ran[Compile] != comparedRuns || ran[Interpret] != comparedRuns+box.compileAfter {
+		t.Errorf("runs by engine: %v", ran)
+	}
+	if rival.winner == nil {
+		t.Fatal("not decided")
+	}
+	stays := rival.winner.engine
+	for clear(ran); len(ran) < 1 || ran[stays] < 5; {
+		play()
+	}
+	if len(ran) != 1 {
+		t.Errorf("after the decision for %s: %v", stays, ran)
+	}
+	open := load(t, box, strings.Replace(fourTurns, "return nil\n}\n", "for k := range map[string]int{} {\n\t\treturn s.Log(k)\n\t}\n\treturn nil\n}\n", 1))
+	if open.(*program).rival != nil {
+		t.Error("the order of a map may depend on the engine")
 	}
 }

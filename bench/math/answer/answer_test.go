@@ -117,6 +117,34 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
+// messages are replies of a megabyte around the boxes.
+func messages() map[string]string {
+	fill := func(part string) string { return strings.Repeat(part, 1<<20/len(part)) }
+	return map[string]string{
+		"openings": fill(`\boxed{`), "boxes": fill(`\boxed{1}`), "other boxes": fill(`\boxed{1}\boxed{2}`), "thoughts": fill("</think>"),
+		"braces": `\boxed{` + fill("{"), "closed": `\boxed{` + fill("}"), "escapes": `\boxed{` + fill(`\}`), "words": fill("so it is ") + `\boxed{5}`,
+		"long box": `\boxed{` + fill("9") + `}`, "spaces": `\boxed{` + fill(" ") + `5}`,
+	}
+}
+
+func TestMessages(t *testing.T) {
+	for name, text := range messages() {
+		if got, read := Judge(text, "5"); got == engine.Equal != (name == "words" || name == "spaces") || len(read) > 1<<20 {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func BenchmarkMessages(b *testing.B) {
+	for name, text := range messages() {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Judge(text, "5")
+			}
+		})
+	}
+}
+
 // The same pairs from many goroutines give the same verdicts.
 func TestSideBySide(t *testing.T) {
 	var wait sync.WaitGroup

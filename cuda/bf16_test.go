@@ -36,44 +36,56 @@ func openBF16(t *testing.T, threads int) *bed {
 	return openBed(t, "", threads)
 }
 
-// The three products of rounded factors, against double precision; threads and packing must not
-// change a bit.
+// bf16Shape is the shape of three products in bfloat16.
+type bf16Shape struct{ T, N, M, pad int }
+
+var bf16Shapes = []bf16Shape{
+	{1, 1, 1, 0}, {1, 767, 128, 0}, {2, 33, 17, 3}, {5, 64, 96, 0}, {8, 31, 130, 1}, {16, 100, 64, 2},
+	{33, 1, 128, 0}, {97, 130, 70, 0}, {200, 257, 129, 1}, {30, 20, 1600, 0}, {801, 40, 33, 0},
+}
+
+func (s bf16Shape) name() string { return fmt.Sprintf("T%d N%d M%d", s.T, s.N, s.M) }
+
+// products runs the three products of rounded factors, holds them to double precision, and
+// returns y, dx and dw. Packing must not change a bit.
+func (s bf16Shape) products(b *bed) [][]float32 {
+	T, N, M, ldx, ldy := s.T, s.N, s.M, s.M+s.pad, s.N+s.pad
+	x, w, dy, dw0 := random(1, T*M), random(2, N*M), random(3, T*N), random(4, N*M)
+	wantY, wantDX, wantDW := zeros(T*N), zeros(T*M), wide(dw0)
+	refMatMul(wantY, rounded(x), rounded(w), T, N, M)
+	refMatMulGradX(wantDX, rounded(dy), rounded(w), T, N, M)
+	refMatMulGradW(wantDW, rounded(dy), rounded(x), T, N, M)
+	y, packedY, dx, packedDX, dw := b.poison((T-1)*ldy+N), b.poison((T-1)*ldy+N), b.poison((T-1)*ldx+M), b.poison((T-1)*ldx+M), b.put(dw0)
+	xd, dyd, wd := b.put(spread(x, T, M, ldx)), b.put(spread(dy, T, N, ldy)), b.put(w)
+	a := MatMul{T: T, N: N, M: M, LdX: ldx, LdY: ldy, Precision: BF16, X: xd, W: wd, Y: y}
+	b.must(b.MatMul(a))
+	a.Y, a.Packed = packedY, b.pack(BF16, wd, N, M)
+	b.must(b.MatMul(a))
+	g := MatMulGradX{T: T, N: N, M: M, LdDY: ldy, LdDX: ldx, Precision: BF16, DY: dyd, W: wd, DX: dx}
+	b.must(b.MatMulBackwardX(g))
+	g.DX, g.Packed = packedDX, a.Packed
+	b.must(b.MatMulBackwardX(g))
+	b.must(b.MatMulBackwardW(MatMulGradW{T: T, N: N, M: M, LdDY: ldy, LdX: ldx, Precision: BF16, DY: dyd, X: xd, DW: dw}))
+	got := [][]float32{b.gather(y, T, N, ldy), b.gather(dx, T, M, ldx), b.get(dw)}
+	sameBits(b.t, "y of packed w", b.gather(packedY, T, N, ldy), got[0])
+	sameBits(b.t, "dx of packed w", b.gather(packedDX, T, M, ldx), got[1])
+	tol := 4e-6 * math.Sqrt(float64(M+N+T))
+	for i, want := range [][]float64{wantY, wantDX, wantDW} {
+		near(b.t, []string{"y", "dx", "dw"}[i], got[i], want, tol)
+	}
+	return got
+}
+
+// The three products of rounded factors, against double precision; threads must not change a bit.
 func TestBF16Products(t *testing.T) {
-	for _, s := range []struct{ T, N, M, pad int }{
-		{1, 1, 1, 0}, {1, 767, 128, 0}, {2, 33, 17, 3}, {5, 64, 96, 0}, {8, 31, 130, 1}, {16, 100, 64, 2},
-		{33, 1, 128, 0}, {97, 130, 70, 0}, {200, 257, 129, 1}, {30, 20, 1600, 0}, {801, 40, 33, 0},
-	} {
-		t.Run(fmt.Sprintf("T%d N%d M%d", s.T, s.N, s.M), func(t *testing.T) {
-			T, N, M, ldx, ldy := s.T, s.N, s.M, s.M+s.pad, s.N+s.pad
-			x, w, dy, dw0 := random(1, T*M), random(2, N*M), random(3, T*N), random(4, N*M)
-			y, dx, dw := zeros(T*N), zeros(T*M), wide(dw0)
-			refMatMul(y, rounded(x), rounded(w), T, N, M)
-			refMatMulGradX(dx, rounded(dy), rounded(w), T, N, M)
-			refMatMulGradW(dw, rounded(dy), rounded(x), T, N, M)
-			tol := 4e-6 * math.Sqrt(float64(M+N+T))
-			var first [][]float32
-			for threads := 1; threads <= 3; threads++ {
-				b := openBF16(t, threads)
-				oy, oy2, odx, odw := b.poison((T-1)*ldy+N), b.poison((T-1)*ldy+N), b.poison((T-1)*ldx+M), b.put(dw0)
-				dx, dy, dw, wd := b.put(spread(x, T, M, ldx)), b.put(spread(dy, T, N, ldy)), odw, b.put(w)
-				a := MatMul{T: T, N: N, M: M, LdX: ldx, LdY: ldy, Precision: BF16, X: dx, W: wd, Y: oy}
-				b.must(b.MatMul(a))
-				a.Y, a.Packed = oy2, b.pack(BF16, wd, N, M)
-				b.must(b.MatMul(a))
-				b.must(b.MatMulBackwardX(MatMulGradX{T: T, N: N, M: M, LdDY: ldy, LdDX: ldx, Precision: BF16, DY: dy, W: wd, DX: odx}))
-				b.must(b.MatMulBackwardW(MatMulGradW{T: T, N: N, M: M, LdDY: ldy, LdX: ldx, Precision: BF16, DY: dy, X: dx, DW: dw}))
-				got := [][]float32{b.gather(oy, T, N, ldy), b.gather(odx, T, M, ldx), b.get(odw)}
-				sameBits(t, "y of packed w", b.gather(oy2, T, N, ldy), got[0])
-				if threads == 1 {
-					first = got
-				}
-				for i := range got {
-					sameBits(t, fmt.Sprintf("output %d with %d threads", i, threads), got[i], first[i])
+	for _, s := range bf16Shapes {
+		t.Run(s.name(), func(t *testing.T) {
+			first := s.products(openBF16(t, 1))
+			for threads := 2; threads <= 3; threads++ {
+				for i, got := range s.products(openBF16(t, threads)) {
+					sameBits(t, fmt.Sprintf("output %d with %d threads", i, threads), got, first[i])
 				}
 			}
-			near(t, "y", first[0], y, tol)
-			near(t, "dx", first[1], dx, tol)
-			near(t, "dw", first[2], dw, tol)
 		})
 	}
 }

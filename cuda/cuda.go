@@ -89,7 +89,7 @@ type Device struct {
 // Option changes how Open opens a device.
 type Option func(*options)
 
-type options struct{ isa string }
+type options struct{ isa, kernels string }
 
 const whyRoom = 256 // bytes for the line that says why Open failed
 
@@ -97,6 +97,9 @@ const whyRoom = 256 // bytes for the line that says why Open failed
 // of the best of the machine, or a way of running the kernels ("reverse", "shuffle",
 // "checked", "library" on simt, see gpu.h). Open answers NoDevice if the machine lacks it.
 func WithISA(isa string) Option { return func(o *options) { o.isa = isa } }
+
+// withKernels has simt run a library of its own kernels.
+func withKernels(path string) Option { return func(o *options) { o.kernels = path } }
 
 // Open opens the device of a kind that may use the given number of cores, the calling
 // thread being one of them. Idle cores are parked. Kinds: "cpu"; "simt", which runs the CUDA
@@ -107,11 +110,13 @@ func Open(kind string, threads int, opts ...Option) (*Device, error) {
 	for _, f := range opts {
 		f(&o)
 	}
-	kernels, err := kernelsFor(kind, o.isa)
-	if err != nil {
-		return nil, &Error{Status: NoDevice, Kind: kind, Op: "open", Text: err.Error()}
+	if o.kernels == "" {
+		var err error
+		if o.kernels, err = kernelsFor(kind, o.isa); err != nil {
+			return nil, &Error{Status: NoDevice, Kind: kind, Op: "open", Text: err.Error()}
+		}
 	}
-	ckind, cisa, ckernels, why := C.CString(kind), C.CString(o.isa), C.CString(kernels), (*C.char)(C.calloc(1, whyRoom))
+	ckind, cisa, ckernels, why := C.CString(kind), C.CString(o.isa), C.CString(o.kernels), (*C.char)(C.calloc(1, whyRoom))
 	defer func() {
 		for _, s := range []*C.char{ckind, cisa, ckernels, why} {
 			C.free(unsafe.Pointer(s))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -17,17 +18,42 @@ type bed struct {
 
 var isas = []string{"avx512", "avx2", "portable"}
 
+// openBed opens the CPU with an instruction set, or simt, "simt" followed by a way of running.
 func openBed(t *testing.T, isa string, threads int) *bed {
 	t.Helper()
-	d, err := Open("cpu", threads, WithISA(isa))
+	kind := "cpu"
+	if way, ok := strings.CutPrefix(isa, "simt"); ok {
+		kind, isa = "simt", strings.TrimSpace(way)
+	}
+	d, err := Open(kind, threads, WithISA(isa))
 	if errors.Is(err, NoDevice) {
-		t.Skipf("this machine lacks %s", isa)
+		t.Skipf("this machine lacks %s %s: %v", kind, isa, err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
 	return &bed{d, t}
+}
+
+// onAll runs f on every instruction set that the machine has, and on simt.
+func onAll(t *testing.T, f func(b *bed)) {
+	onEvery(t, f)
+	t.Run("simt", func(t *testing.T) { f(openBed(t, "simt", 2)) })
+}
+
+// slow reports whether a shape of this work is too much for this device and a quick test.
+func (b *bed) slow(work int) bool { return b.Kind() == "simt" && work > simtWork() }
+
+// same fails unless both are the same floats: bit for bit on the CPU, where the order of all
+// operations is fixed, and within rounding elsewhere.
+func (b *bed) same(name string, got, want []float32) {
+	b.t.Helper()
+	if b.Kind() == "cpu" {
+		sameBits(b.t, name, got, want)
+		return
+	}
+	near(b.t, name, got, wide(want), 4e-6)
 }
 
 // onEvery runs f on every instruction set that the machine has.

@@ -14,17 +14,22 @@ type output struct {
 }
 
 // opCase is one operator at one shape. run makes the call on a device and returns all that it
-// wrote; every case runs on every instruction set with 1, 2 and 3 threads.
+// wrote; every case runs on every instruction set with 1, 2 and 3 threads, and those of little
+// work on simt.
 type opCase struct {
 	name string
 	tol  float64
 	run  func(b *bed) []output
 }
 
-func opCases() []opCase {
+// everything is the limit of opCases that leaves no shape out.
+const everything = math.MaxInt
+
+// opCases are the cases of at most the given work, in multiply-adds or so.
+func opCases(most int) []opCase {
 	var cases []opCase
-	for _, f := range []func() []opCase{matmulCases, normCases, ropeCases, attentionCases, swigluCases, lossCases, flatCases} {
-		cases = append(cases, f()...)
+	for _, f := range []func(int) []opCase{matmulCases, normCases, ropeCases, attentionCases, swigluCases, lossCases, flatCases} {
+		cases = append(cases, f(most)...)
 	}
 	return cases
 }
@@ -32,7 +37,7 @@ func opCases() []opCase {
 // The one table: operator x shape x tolerance, through every path. Threads must not change a
 // bit, and AVX2 gives the bits of AVX-512.
 func TestOps(t *testing.T) {
-	for _, c := range opCases() {
+	for _, c := range opCases(everything) {
 		t.Run(c.name, func(t *testing.T) {
 			first := map[string][]output{}
 			for _, isa := range isas {
@@ -60,13 +65,16 @@ func TestOps(t *testing.T) {
 
 func zeros(n int) []float64 { return make([]float64, n) }
 
-func matmulCases() (cases []opCase) {
+func matmulCases(most int) (cases []opCase) {
 	for _, s := range []struct{ T, N, M, pad int }{
 		{0, 3, 4, 0}, {1, 1, 1, 0}, {1, 767, 128, 0}, {2, 33, 17, 3}, {5, 64, 96, 0}, {8, 31, 130, 1}, {11, 48, 40, 0},
 		{16, 100, 64, 2}, {23, 256, 128, 0}, {33, 1, 128, 0}, {64, 40, 7, 5}, {97, 130, 70, 0}, {200, 257, 129, 1},
 		{300, 20, 400, 0}, {130, 16, 1024, 0}, {500, 128, 33, 0},
 	} {
 		T, N, M := s.T, s.N, s.M
+		if T*N*M > most {
+			continue
+		}
 		ldx, ldy := M+s.pad, N+s.pad
 		x, w, dy := random(1, T*M), random(2, N*M), random(3, T*N)
 		y0, dx0, dw0 := random(4, T*N), random(5, T*M), random(6, N*M)
@@ -108,9 +116,12 @@ func matmulCases() (cases []opCase) {
 	return cases
 }
 
-func normCases() (cases []opCase) {
+func normCases(most int) (cases []opCase) {
 	for _, s := range []struct{ T, n, heads, pad int }{{1, 2, 1, 0}, {3, 17, 1, 5}, {300, 128, 1, 0}, {40, 32, 6, 64}, {7, 600, 1, 0}, {2, 5, 3, 1}} {
 		rows, n, ld := s.T*s.heads, s.n, s.heads*s.n+s.pad
+		if rows*n > most {
+			continue
+		}
 		width := s.heads * s.n
 		x, w, dy, dx0, dw0 := random(1, rows*n), random(2, n), random(3, rows*n), random(4, rows*n), random(5, n)
 		name := fmt.Sprintf("rmsnorm T%d n%d heads%d", s.T, n, s.heads)
@@ -145,9 +156,12 @@ func normCases() (cases []opCase) {
 	return cases
 }
 
-func ropeCases() (cases []opCase) {
+func ropeCases(most int) (cases []opCase) {
 	for _, s := range []struct{ T, heads, d, R, pad int }{{1, 1, 4, 4, 0}, {60, 6, 32, 32, 64}, {9, 2, 40, 20, 3}, {5, 1, 128, 64, 0}} {
 		ld, width := s.heads*s.d+s.pad, s.heads*s.d
+		if s.T*width > most {
+			continue
+		}
 		x, pos := random(1, s.T*width), make([]int32, s.T)
 		for i := range pos {
 			pos[i] = int32(i * 7 % 50)
@@ -193,9 +207,20 @@ func (a attShape) packed(b *bed, q, k, v []float32) Attention {
 		Out: b.poison((T-1)*ldo + a.H*a.d), LSE: b.poison(T * a.H)}
 }
 
-func attentionCases() (cases []opCase) {
+// backward is the backward of a, whose outputs are there.
+func (s attShape) backward(b *bed, a Attention, do []float32) AttentionGrad {
+	return AttentionGrad{T: a.T, B: a.B, H: s.H, K: s.K, HeadD: s.d, LdQ: a.LdQ, LdKV: a.LdKV, LdO: a.LdO, Scale: a.Scale,
+		Precision: a.Precision, Start: a.Start, Query: a.Query, Key: a.Key, Value: a.Value, Out: a.Out, LSE: a.LSE,
+		DOut: b.put(spread(do, a.T, s.H*s.d, a.LdO)), DQuery: b.poison(a.Query.Len()),
+		DKey: b.poison(a.Key.Len()), DValue: b.poison(a.Value.Len())}
+}
+
+func attentionCases(most int) (cases []opCase) {
 	for _, s := range attentionShapes {
 		T := s.T()
+		if T*T*s.H*s.d > most {
+			continue
+		}
 		q, k, v, do := random(1, T*s.H*s.d), random(2, T*s.K*s.d), random(3, T*s.K*s.d), random(4, T*s.H*s.d)
 		o, lse := refAttention(s, wide(q), wide(k), wide(v))
 		cases = append(cases, opCase{s.name(), 3e-6, func(b *bed) []output {
@@ -206,10 +231,7 @@ func attentionCases() (cases []opCase) {
 			dq, dk, dv := refAttentionGrad(s, wide(q), wide(k), wide(v), wide(do))
 			a := s.packed(b, q, k, v)
 			b.must(b.Attention(a))
-			g := AttentionGrad{T: T, B: a.B, H: s.H, K: s.K, HeadD: s.d, LdQ: a.LdQ, LdKV: a.LdKV, LdO: a.LdO, Scale: a.Scale,
-				Start: a.Start, Query: a.Query, Key: a.Key, Value: a.Value, Out: a.Out, LSE: a.LSE,
-				DOut: b.put(spread(do, T, s.H*s.d, a.LdO)), DQuery: b.poison(a.Query.Len()),
-				DKey: b.poison(a.Key.Len()), DValue: b.poison(a.Value.Len())}
+			g := s.backward(b, a, do)
 			b.must(b.AttentionBackward(g))
 			return []output{{"dq", b.gather(g.DQuery, T, s.H*s.d, a.LdQ), dq}, {"dk", b.gather(g.DKey, T, s.K*s.d, a.LdKV), dk},
 				{"dv", b.gather(g.DValue, T, s.K*s.d, a.LdKV), dv}}
@@ -218,8 +240,11 @@ func attentionCases() (cases []opCase) {
 	return cases
 }
 
-func swigluCases() (cases []opCase) {
+func swigluCases(most int) (cases []opCase) {
 	for _, s := range []struct{ T, I int }{{1, 1}, {300, 384}, {5, 31}, {2, 100}} {
+		if s.T*s.I > most {
+			continue
+		}
 		gu, dy := random(1, s.T*2*s.I), random(2, s.T*s.I)
 		for i := range gu {
 			gu[i] *= 4
@@ -238,11 +263,14 @@ func swigluCases() (cases []opCase) {
 	return cases
 }
 
-func lossCases() (cases []opCase) {
+func lossCases(most int) (cases []opCase) {
 	for _, s := range []struct {
 		T, V, pad int
 		tau       float32
 	}{{1, 1, 0, 1}, {40, 767, 1, 1}, {3, 50, 0, .7}, {30, 2049, 3, 1.3}} {
+		if s.T*s.V > most {
+			continue
+		}
 		z, target, weight := random(1, s.T*s.V), make([]int32, s.T), random(3, s.T)
 		for t := range target {
 			target[t] = int32(t * 31 % s.V)
@@ -268,8 +296,11 @@ func lossCases() (cases []opCase) {
 	return cases
 }
 
-func flatCases() (cases []opCase) {
+func flatCases(most int) (cases []opCase) {
 	for _, n := range []int{1, 15, 1000, 50_001} {
+		if n > most {
+			continue
+		}
 		x, y, m, v := random(1, n), random(2, n), random(3, n), random(4, n)
 		for i := range v {
 			v[i] *= v[i]

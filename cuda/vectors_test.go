@@ -8,7 +8,7 @@ import (
 // The numbers printed in spec/models.md and spec/rsft.md.
 
 func TestVectorRMSNorm(t *testing.T) {
-	onEvery(t, func(b *bed) {
+	onAll(t, func(b *bed) {
 		y := b.poison(2)
 		b.must(b.RMSNorm(RMSNorm{Rows: 1, N: 2, Heads: 1, LdX: 2, LdY: 2, Eps: 1e-6, X: b.put([]float32{3, -4}), W: b.put([]float32{2, .5}), Y: y}))
 		near(b.t, "y", b.get(y), []float64{1.69705621, -0.56568540}, 1e-7)
@@ -16,7 +16,7 @@ func TestVectorRMSNorm(t *testing.T) {
 }
 
 func TestVectorRope(t *testing.T) {
-	onEvery(t, func(b *bed) {
+	onAll(t, func(b *bed) {
 		cos, sin := ropeTable(4, 4, 10000)
 		x := b.put([]float32{1, 2, 3, 4})
 		b.must(b.Rope(Rope{T: 1, Heads: 1, HeadD: 4, R: 4, Ld: 4, MaxPos: 4, Pos: b.ints([]int32{3}), Cos: b.put(narrow(cos)), Sin: b.put(narrow(sin)), X: x}))
@@ -25,7 +25,7 @@ func TestVectorRope(t *testing.T) {
 }
 
 func TestVectorAdamW(t *testing.T) {
-	onEvery(t, func(b *bed) {
+	onAll(t, func(b *bed) {
 		p, m, v := b.put([]float32{1}), b.put([]float32{0}), b.put([]float32{0})
 		want := []float64{0.9899000002, 0.9871376399, 0.9838864905}
 		for i, g := range []float32{.5, -.25, .1} {
@@ -39,7 +39,7 @@ func TestVectorAdamW(t *testing.T) {
 
 // A small decay must not vanish in 1 - lr*decay.
 func TestAdamWDecayIsNotRoundedAway(t *testing.T) {
-	onEvery(t, func(b *bed) {
+	onAll(t, func(b *bed) {
 		p, m, v := b.put([]float32{1}), b.put([]float32{0}), b.put([]float32{0})
 		a := AdamW{LR: 1e-6, B1: .9, B2: .999, Eps: 1e-8, Decay: .03, Clip: 1, C1: .1, C2: .001, P: p, M: m, V: v, G: b.put([]float32{0})}
 		b.must(b.AdamW(a))
@@ -63,7 +63,7 @@ func TestExpIsAccurateEverywhere(t *testing.T) {
 	for i := range x {
 		gu[len(x)+i] = 1
 	}
-	onEvery(t, func(b *bed) {
+	onAll(t, func(b *bed) {
 		y := b.poison(len(x))
 		b.must(b.SwiGLU(SwiGLU{T: 1, I: len(x), GU: b.put(gu), Y: y}))
 		for i, got := range b.get(y) {

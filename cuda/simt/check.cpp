@@ -23,13 +23,23 @@ static simt_access now(access_kind kind) {
     return {e->job->launch, e->number, e->epoch, e->warps[t / 32].epoch, (uint16_t)(kind == updates ? atomic_thread : t), (uint16_t)(t / 32)};
 }
 
-/* Whether nothing orders the earlier access before the present one. */
-static bool unordered(const simt_access &was, const simt_access &is) {
-    if (was.launch != is.launch) return false;
-    if (was.block != is.block) return true;
+/* Whether nothing orders the earlier access before the present one. Shared memory is another one
+ * in each block, so there only accesses of one stretch between barriers can meet. */
+static bool unordered(const simt_access &was, const simt_access &is, bool shared) {
+    if (!shared && was.launch != is.launch) return false;
+    if (!shared && was.block != is.block) return true;
     if (was.epoch != is.epoch || was.thread == is.thread) return false;
-    if (was.thread == several || was.thread == atomic_thread || is.thread == atomic_thread) return was.warp != is.warp || was.warp_epoch >= is.warp_epoch;
     return was.warp != is.warp || was.warp_epoch >= is.warp_epoch;
+}
+
+/* The accesses that are to be remembered as one with the present reading. */
+static void join(const simt_access &was, simt_access &is, bool shared) {
+    if (!shared && was.launch == is.launch && was.block != is.block) {
+        is.block = 0; /* no block has this number: unordered with all */
+    } else if (was.epoch == is.epoch && was.thread != is.thread && (shared || was.launch == is.launch)) {
+        if (was.warp != is.warp) is.warp = several; /* equals no warp: unordered with all */
+        is.thread = several;
+    }
 }
 
 static void conflict(const char *memory, size_t offset, access_kind kind, const simt_access &was, bool wrote) {
@@ -41,19 +51,14 @@ static void conflict(const char *memory, size_t offset, access_kind kind, const 
 
 static void touch(simt_shadow *s, const char *memory, size_t offset, access_kind kind) {
     simt_access is = now(kind);
-    bool both_atomic = kind == updates && s->write.thread == atomic_thread;
-    if (!both_atomic && unordered(s->write, is)) conflict(memory, offset, kind, s->write, true);
+    bool shared = memory[0] == 's', both_atomic = kind == updates && s->write.thread == atomic_thread;
+    if (!both_atomic && unordered(s->write, is, shared)) conflict(memory, offset, kind, s->write, true);
     if (kind == reads) {
-        if (s->read.launch == is.launch && s->read.block == is.block && s->read.epoch == is.epoch && s->read.thread != is.thread) {
-            if (s->read.warp != is.warp) is.warp = several; /* equals no warp: unordered with all */
-            is.thread = several;
-        } else if (s->read.launch == is.launch && s->read.block != is.block) {
-            is.block = 0; /* no block has this number: unordered with all */
-        }
+        join(s->read, is, shared);
         s->read = is;
         return;
     }
-    if (unordered(s->read, is)) conflict(memory, offset, kind, s->read, false);
+    if (unordered(s->read, is, shared)) conflict(memory, offset, kind, s->read, false);
     s->write = is;
 }
 

@@ -19,16 +19,22 @@ import "C"
 type Precision int
 
 // Float32 is the default. BF16 rounds both factors to bfloat16 and sums in float32; only
-// machines with such instructions have it (Device.Has), elsewhere products answer NoDevice.
+// machines with such instructions have it (Device.Has), elsewhere products answer NoDevice. Int8
+// rounds both factors to 8 bits, 64 summed indices at a scale, and is for generation: forward
+// products with a packed weight only.
 const (
 	Float32 Precision = C.WHALE_FLOAT32
 	BF16    Precision = C.WHALE_BF16
+	Int8    Precision = C.WHALE_INT8
 )
 
-// String is "float32" or "bf16".
+// String is "float32", "bf16" or "int8".
 func (p Precision) String() string {
-	if p == BF16 {
+	switch p {
+	case BF16:
 		return "bf16"
+	case Int8:
+		return "int8"
 	}
 	return "float32"
 }

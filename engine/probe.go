@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -21,12 +23,34 @@ type Probe struct {
 	Energy       Energy  `json:"energy,omitzero"`
 }
 
-// What a probe is: rounds of a full policy, the first not counted, for about a second.
+// What a probe is: rounds of a full policy, the first not counted, for about two seconds.
+// The faster half counts: what else runs on the machine for a moment is no part of it.
 const (
-	probeTasks  = 8
-	probeRounds = 8
-	probeFor    = time.Second
+	probeTasks   = 8
+	probeLeast   = 3
+	probeMost    = 20
+	probeFor     = 2 * time.Second
+	probeUpdates = 6
 )
+
+// round is a piece of a probe.
+type round struct {
+	rollouts int
+	cost     Cost
+	seconds  float64
+}
+
+// faster are the rounds that took least for a rollout, half of them, the first of all left
+// out when there are others.
+func faster(all []round) []round {
+	if len(all) > 1 {
+		all = all[1:]
+	}
+	slices.SortFunc(all, func(a, b round) int {
+		return cmp.Compare(a.seconds*float64(b.rollouts), b.seconds*float64(a.rollouts))
+	})
+	return all[:(len(all)+1)/2]
+}
 
 // TakeProbe measures the parts of a run before it begins. Weights and optimizer are
 // afterwards what they were, bit for bit, by way of the folder scratch, which is emptied.
@@ -46,23 +70,28 @@ func TakeProbe(ctx context.Context, c Config, p Parts, scratch string, learn boo
 		tasks = p.Domain.Select
 	}
 	begin, energy := time.Now(), site.energy()
-	for round := 0; round == 0 || round < probeRounds && time.Since(begin) < probeFor; round++ {
+	var rounds []round
+	for n := 0; n < probeLeast || n < probeMost && time.Since(begin) < probeFor; n++ {
+		if n > 0 && time.Since(begin) > 10*probeFor {
+			break // a model so slow that one round says enough
+		}
 		some := make([]Task, min(probeTasks, len(tasks)))
 		for i := range some {
-			some[i] = tasks[(round*probeTasks+i)%len(tasks)]
+			some[i] = tasks[(n*probeTasks+i)%len(tasks)]
 		}
-		ts, spent, err := site.rollouts(ctx, site.Jobs("", program, some, c.Samples, fmt.Sprintf("probe/%d", round)))
+		ts, spent, err := site.rollouts(ctx, site.Jobs("", program, some, c.Samples, fmt.Sprintf("probe/%d", n)))
 		if err != nil {
 			return Probe{}, err
 		}
 		lessons = append(lessons, probeLessons(ts)...)
 		probe.Rewarded += float64(len(Accept(ts)))
 		played += len(ts)
-		if round > 0 || spent.Rollouts > probeFor.Seconds() {
-			probe.Rollouts += len(ts)
-			probe.Cost = probe.Cost.Add(spent.Cost)
-			probe.Seconds += spent.Rollouts
-		}
+		rounds = append(rounds, round{len(ts), spent.Cost, spent.Rollouts})
+	}
+	for _, one := range faster(rounds) {
+		probe.Rollouts += one.rollouts
+		probe.Cost = probe.Cost.Add(one.cost)
+		probe.Seconds += one.seconds
 	}
 	probe.Rewarded /= float64(max(1, played))
 	if learn && len(lessons) > 0 && p.Learner != nil {
@@ -103,16 +132,18 @@ func (s *Site) probeLearning(ctx context.Context, lessons []lesson, scratch stri
 	for _, row := range rows {
 		probe.Lesson += float64(len(row.IDs)) / float64(len(lessons))
 	}
-	for i := range 3 { // the first not counted
+	var rounds []round
+	for range probeUpdates {
 		u, err := s.Parts.Learner.Update(ctx, rows[:min(len(rows), s.Config.Batch)])
 		if err != nil {
 			return errors.Join(AtDevice.wrap("probe", err), AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir)))
 		}
-		if i > 0 {
-			probe.Learned += u.Forward
-			probe.LearnSeconds += u.Seconds
-			probe.Cost.Trained += u.Tokens
-		}
+		rounds = append(rounds, round{u.Forward, Cost{Trained: u.Tokens}, u.Seconds})
+	}
+	for _, one := range faster(rounds) {
+		probe.Learned += one.rollouts
+		probe.Cost = probe.Cost.Add(one.cost)
+		probe.LearnSeconds += one.seconds
 	}
 	return AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir))
 }

@@ -57,7 +57,7 @@ func (a *Archive) PutIteration(n engine.IterationNote) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"report.json": append(report, '\n'), "results.jsonl": results}
+	files := map[string][]byte{"report.json": append(report, '\n'), "report.md": iterationReport(n), "results.jsonl": results}
 	for _, e := range n.Search.Evaluated {
 		files["transcripts-"+string(e.Harness.ID)+".txt"] = transcripts(e.Harness.ID, n.Rollouts)
 	}

@@ -7,7 +7,7 @@
 //	trajectories/*.jsonl.zst   rollouts, a file for each unit
 //	trajectories/*.tsv    the same as a list: a line for each rollout, to search in
 //	weights/ID/           what the learner saved: the points of the curve and the last
-//	cycles/NN/iteration-II/    for proposers: report.json, results.jsonl, transcripts
+//	cycles/NN/iteration-II/    for proposers: report.md and .json, results.jsonl, transcripts
 //	accepted.json         which harness is in use
 //	evolution.md          the search so far: every candidate, what it was for, how it did
 //	proposals/            a folder for each call of a proposer that is a program or a model

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,6 +118,53 @@ func TestOverview(t *testing.T) {
 	odd := evolution([]engine.IterationNote{{Cycle: 1, Index: 2, Search: engine.Search{Failed: "a | b\nc"}}})
 	if !strings.Contains(string(odd), `| 1.2 | | proposer failed: a \| b c |`) {
 		t.Errorf("%s", odd)
+	}
+}
+
+// Every iteration has a report to read, with a row per evaluated harness whose endings add
+// up to its rollouts, and the refused with their reason.
+func TestIterationReport(t *testing.T) {
+	dir := finished(t)
+	r, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused, seen := 0, 0
+	for _, rec := range r.Records() {
+		if rec.Search == nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "cycles", cycleDir(rec.Cycle), iterationDir(rec.Index), "report.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range rec.Search.Evaluated {
+			_, row, ok := strings.Cut(string(text), "| "+string(e.Harness.ID)+" |")
+			cells := strings.Split(row, "|")
+			if !ok || len(cells) < 11 {
+				t.Fatalf("no row of %s in\n%s", e.Harness.ID, text)
+			}
+			sum := 0
+			for _, cell := range cells[5:9] {
+				n, err := strconv.Atoi(strings.TrimSpace(cell))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += n
+			}
+			if sum != e.Score.N*e.Score.K {
+				t.Errorf("%d endings of %d tasks in\n%s", sum, e.Score.N, text)
+			}
+			seen++
+		}
+		for _, x := range rec.Search.Rejected {
+			if refused++; !strings.Contains(string(text), "Refused "+string(x.Harness.ID)+": ") {
+				t.Errorf("%s is not refused in\n%s", x.Harness.ID, text)
+			}
+		}
+	}
+	if refused == 0 || seen < 3 {
+		t.Errorf("the test is about nothing: %d refused, %d evaluated", refused, seen)
 	}
 }
 

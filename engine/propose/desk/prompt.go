@@ -21,7 +21,7 @@ func prompt(b engine.Brief, at Paths) string {
 	for _, e := range b.Entries {
 		if len(b.Entries) > 1 || e.Harness.ID != b.Incumbent {
 			say("- evolution.md: the whole search, every candidate with hypothesis, gain and p; accepted.json: the one in use.")
-			say("- harnesses/ID/harness.go, meta.json, score.json; cycles/NN/iteration-II/report.json, results.jsonl (a line per rollout), transcripts-ID.txt (every rollout in full).")
+			say("- harnesses/ID/harness.go, meta.json, score.json; cycles/NN/iteration-II/report.md (or .json), results.jsonl (a line per rollout), transcripts-ID.txt (every rollout in full).")
 			break
 		}
 	}

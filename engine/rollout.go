@@ -143,6 +143,12 @@ func (p *Pool) play(ctx context.Context, job Job, t *Trajectory) error {
 	t.Events, t.Submitted = s.events, s.submitted
 	t.Cost = s.cost
 	t.Cost.SandboxSeconds = use.Seconds
+	switch use.Engine {
+	case "interpret":
+		t.Cost.Interpreted++
+	case "compile":
+		t.Cost.Compiled++
+	}
 	if e := guard(AtTask, string(job.Task.ID), func() error { t.Record = valid(env.Record()); return nil }); e != nil {
 		return e
 	}

@@ -110,6 +110,9 @@ type Cost struct {
 	TrainSeconds   float64 `json:"train_seconds"`
 	ProposeSeconds float64 `json:"propose_seconds"`
 
+	Interpreted int `json:"interpreted,omitempty"` // runs of a harness by the sandbox's interpreter
+	Compiled    int `json:"compiled,omitempty"`    // runs of a harness compiled
+
 	Proposal ProposalCost `json:"proposal,omitzero"` // what proposers paid a service
 }
 
@@ -129,6 +132,8 @@ func (c Cost) Add(o Cost) Cost {
 	c.VerifySeconds += o.VerifySeconds
 	c.TrainSeconds += o.TrainSeconds
 	c.ProposeSeconds += o.ProposeSeconds
+	c.Interpreted += o.Interpreted
+	c.Compiled += o.Compiled
 	c.Proposal = c.Proposal.Add(o.Proposal)
 	return c
 }

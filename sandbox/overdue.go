@@ -79,18 +79,19 @@ func stopped(pid int) bool {
 	return len(state) > 0 && (state[0] == 'T' || state[0] == 't')
 }
 
-// resident is the memory of a process in bytes; 0 where it can't be known. A limit in the
-// kernel would count the address space that instances only reserve.
+// resident is the memory that a process has for itself, in bytes; 0 where it can't be known.
+// A limit in the kernel would count the address space that instances only reserve, and the
+// kernel's count of all resident pages has those of an image once per instance.
 func resident(pid int) int64 {
 	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0
 	}
-	var size, pages int64
-	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+	var size, pages, shared int64
+	if _, err := fmt.Sscan(string(statm), &size, &pages, &shared); err != nil {
 		return 0
 	}
-	return pages * int64(os.Getpagesize())
+	return (pages - shared) * int64(os.Getpagesize())
 }
 
 // processClock names the processor clock of a process (the kernel's encoding: ones'

@@ -17,6 +17,7 @@ type program struct {
 	engine  string // Interpret or Compile
 	cost    LoadCost
 	code    string // what its workers load: the lowered source, or a wasm module
+	rival   *rival // nil: it stays with its engine
 	holders int    // guarded by sandbox.mu
 	closed  bool   // no holder is left; guarded by sandbox.mu
 }
@@ -62,6 +63,18 @@ func (p *program) fault(err error) error {
 
 // Run implements engine.Program. The host's methods are called on this goroutine.
 func (p *program) Run(ctx context.Context, start engine.Start, host engine.Host) (engine.GuestUse, error) {
+	if p.rival == nil {
+		return p.run(ctx, start, host)
+	}
+	ran := p.rival.pick(p)
+	use, err := ran.run(ctx, start, host)
+	if engine.Classify(err) != engine.Infra {
+		p.rival.saw(p, ran, use.Seconds+use.Fork)
+	}
+	return use, err
+}
+
+func (p *program) run(ctx context.Context, start engine.Start, host engine.Host) (engine.GuestUse, error) {
 	use := engine.GuestUse{Engine: p.engine}
 	if err := p.usable(); err != nil {
 		return use, err
@@ -169,18 +182,29 @@ func endError(e abi.End) error {
 func (p *program) Close() error {
 	s := p.sandbox
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.holders--; p.holders > 0 {
-		return nil
+	p.holders--
+	last := p.holders <= 0
+	if last {
+		p.closed = true
+		delete(s.programs, p.harness.ID)
 	}
-	p.closed = true
-	delete(s.programs, p.harness.ID)
+	s.mu.Unlock()
+	if last {
+		p.free()
+	}
+	return nil
+}
+
+// free drops the images.
+func (p *program) free() {
 	for _, w := range p.posts() {
 		if process := w.peek(); process != nil {
 			process.drop(p.harness.ID)
 		}
 	}
-	return nil
+	if p.rival != nil {
+		p.rival.close()
+	}
 }
 
 func isDone(err error) bool { return errors.Is(err, os.ErrProcessDone) }

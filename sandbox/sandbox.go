@@ -76,6 +76,9 @@ type Sandbox struct {
 	compiling []*post       // for compiled candidates; their workers start on demand
 	done      chan struct{} // closed by Close
 
+	compileAfter int            // runs, see rival
+	background   sync.WaitGroup // compilations beside runs
+
 	building sync.Mutex
 	compiler *compile.Compiler // nil until the first candidate is compiled; guarded by building
 
@@ -105,7 +108,7 @@ func Open(ctx context.Context, config Config) (*Sandbox, error) {
 			config.CacheDir = filepath.Join(dir, "whale", "wasm")
 		}
 	}
-	s := &Sandbox{config: config, programs: map[engine.HarnessID]*program{}, done: make(chan struct{})}
+	s := &Sandbox{config: config, programs: map[engine.HarnessID]*program{}, done: make(chan struct{}), compileAfter: compileAfter}
 	starts := make(chan func())
 	go start(starts, s.done)
 	for range config.Workers {
@@ -141,17 +144,28 @@ func (s *Sandbox) watchWorkers() {
 // Close ends the workers. Runs in progress end with a fault of the host.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	was := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if was {
 		return nil
 	}
-	s.closed = true
 	close(s.done)
+	s.background.Wait()
 	var errs []error
 	for _, w := range s.posts() {
 		errs = append(errs, w.close())
 	}
 	return errors.Join(errs...)
+}
+
+// aside runs f beside everything else, unless the sandbox is closed; Close waits for it.
+func (s *Sandbox) aside(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.background.Go(f)
+	}
 }
 
 // Level says what holds the guests here.

@@ -112,9 +112,11 @@ func publish(path string, content []byte) error {
 func (c *Compiler) Build(ctx context.Context, h engine.Harness) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := filepath.Join(c.folder, "built", fmt.Sprintf("%s-%s.wasm", h.ID, c.stamp))
-	if wasm, err := os.ReadFile(kept); err == nil && strings.HasPrefix(string(wasm), "\x00asm") {
-		return wasm, nil
+	kept := filepath.Join(c.folder, "built", fmt.Sprintf("%s-%s.sealed", h.ID, c.stamp))
+	if file, err := os.ReadFile(kept); err == nil {
+		if wasm, ok := open(file); ok {
+			return wasm, nil
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
 		return nil, err
@@ -128,7 +130,23 @@ func (c *Compiler) Build(ctx context.Context, h engine.Harness) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	return wasm, publish(kept, wasm)
+	return wasm, publish(kept, seal(wasm))
+}
+
+// seal adds a module's checksum for the cache.
+func seal(wasm []byte) []byte {
+	sum := sha256.Sum256(wasm)
+	return slices.Concat(wasm, sum[:])
+}
+
+// open takes the checksum off; ok is false for a file that was cut short or changed.
+func open(file []byte) (wasm []byte, ok bool) {
+	end := len(file) - sha256.Size
+	if end < 0 {
+		return nil, false
+	}
+	sum := sha256.Sum256(file[:end])
+	return file[:end:end], string(sum[:]) == string(file[end:])
 }
 
 // build lays the candidate over the module: nothing of it is written there.

@@ -43,10 +43,27 @@ func TestBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	corrupt(t, filepath.Join(folder, "built", string(h.ID)+"-"+c.stamp+".sealed"))
+	if again, err = c.Build(context.Background(), h); err != nil || !bytes.Equal(again, wasm) {
+		t.Error("a corrupt file of the cache:", err)
+	}
 	_, err = c.Build(context.Background(), engine.NewHarness(good+"\nvar x int = \"\"\n", engine.Meta{}))
 	var refused *engine.LoadError
 	if !errors.As(err, &refused) || refused.Line != 7 || refused.Rule != "compile" {
 		t.Errorf("%v", err)
+	}
+}
+
+// corrupt changes a byte in the middle of a file.
+func corrupt(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 0x40
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -483,3 +483,40 @@ func TestFaults(t *testing.T) {
 		t.Error("looked at every page table in each round")
 	}
 }
+
+// TestCorruptCache: compiled code that was cut short or changed is made again, and nothing
+// else in the folder is touched.
+func TestCorruptCache(t *testing.T) {
+	folder := t.TempDir()
+	other := filepath.Join(folder, "other")
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	machine(t, Config{CacheDir: folder})
+	for name, spoil := range map[string]func(b []byte) []byte{
+		"short":   func(b []byte) []byte { return b[:len(b)/2] },
+		"empty":   func(b []byte) []byte { return nil },
+		"changed": func(b []byte) []byte { b[len(b)-9] ^= 0xff; return b },
+	} {
+		files, err := filepath.Glob(filepath.Join(folder, "wazero-*", "*"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, spoil(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := machine(t, Config{CacheDir: folder})
+		if v := call(t, fork(t, m, m.Base()), "bump"); v != 8001 {
+			t.Errorf("%s: %d", name, v)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -122,11 +123,20 @@ func (m *Machine) compile(ctx context.Context, wasm []byte) error {
 			return nil
 		}
 		m.fallbacks = append(m.fallbacks, "compilation cache made again: "+err.Error())
-		if err := errors.Join(m.runtime.Close(ctx), cache.Close(ctx), os.RemoveAll(m.config.CacheDir)); err != nil {
+		if err := errors.Join(m.runtime.Close(ctx), cache.Close(ctx), m.emptyCache()); err != nil {
 			return err
 		}
 	}
 	return try(nil)
+}
+
+// emptyCache removes what wazero keeps in the cache's folder, where others may keep things too.
+func (m *Machine) emptyCache() error {
+	own, err := filepath.Glob(filepath.Join(m.config.CacheDir, "wazero-*"))
+	for _, folder := range own {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
 }
 
 // start makes the base image: the guest after its own initialisation.

@@ -199,8 +199,8 @@ func (s *server) resume(x *session) {
 		delete(s.sessions, x.id)
 		s.free = append(s.free, x.lane)
 		x.lane.session = nil
-		s.shelf.collect()
 	}
+	s.shelf.collect()
 }
 
 // lane is a coroutine that serves one session after the other: its stack has grown to what

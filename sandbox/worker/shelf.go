@@ -14,7 +14,7 @@ import (
 const (
 	maxIdle     = 32       // instances at rest, over all images
 	collectFrom = 16 << 20 // bytes allocated since the last collection
-	collectLook = 64       // sessions between two looks at that
+	collectLook = 64       // stays in guest code between two looks at that
 )
 
 // shelf holds the images of a worker and their instances at rest. Its methods are called
@@ -23,7 +23,7 @@ type shelf struct {
 	machine   *fork.Machine // of images that don't bring their own
 	images    map[uint32]*entry
 	idle      int // instances at rest
-	sessions  int // that ended since the last look
+	stays     int // since the last look
 	collected uint64
 	allocated []metrics.Sample
 }
@@ -166,10 +166,10 @@ func touch() {
 // collect runs the garbage collector when enough was allocated. No guest code
 // runs meanwhile, so no guest can make it wait.
 func (s *shelf) collect() {
-	if s.sessions++; s.sessions < collectLook {
+	if s.stays++; s.stays < collectLook {
 		return
 	}
-	s.sessions = 0
+	s.stays = 0
 	metrics.Read(s.allocated)
 	now := s.allocated[0].Value.Uint64()
 	if now-s.collected < collectFrom {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
 	"github.com/seed-7c27e6b8/whale/engine/enginetest"
+	"github.com/seed-7c27e6b8/whale/engine/ledger"
 )
 
 // played is the folder of a small run without a real model or sandbox.
@@ -177,8 +178,23 @@ func TestProfileCommand(t *testing.T) {
 	if text, err := os.ReadFile(trace); err != nil || !json.Valid(text) {
 		t.Errorf("trace: %v", err)
 	}
-	_, both, _ := whale(t, "profile", dir, dir)
-	if strings.Count(both, "cycle 1 weight") != 6 || !strings.Contains(both, "rollouts a point") {
+	each := filepath.Join(t.TempDir(), "each")
+	if code, _, errs := whale(t, "profile", dir, "--rollouts", each); code != 0 {
+		t.Fatal(errs)
+	}
+	text, err := os.ReadFile(each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := decoded[ledger.Rollout](t, string(text))
+	for _, one := range all {
+		sampled -= one.Cost.Sampled
+	}
+	if sampled != 0 || len(all) != rollouts {
+		t.Errorf("%d rollouts of %d, tokens are off by %d", len(all), rollouts, -sampled)
+	}
+	_, both, _ := whale(t, "profile", dir, dir) // a row in each of four tables, one more where joules are known
+	if n := strings.Count(both, "cycle 1 weight"); n != 8 && n != 10 || !strings.Contains(both, "rollouts a point") {
 		t.Errorf("%s", both)
 	}
 	if code, _, errs := whale(t, "profile", dir, "--pprof", filepath.Join(dir, "no", "p")); code != 1 || !strings.HasPrefix(errs, "whale: archive ") {

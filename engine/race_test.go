@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"encoding/hex"
 	"fmt"
 	"math"
+	mathbits "math/bits"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -192,6 +197,74 @@ func TestRace_table(t *testing.T) {
 			if r < f-.02 || cost > .85 {
 				t.Errorf("shared %.2f, gap %.2f: racing picks the best in %.3f at %.2f of the rollouts, flat in %.3f", shared, gap, r, cost, f)
 			}
+		}
+	}
+}
+
+// recorded are score tables of real searches of the nano model: a line for each harness,
+// the incumbent first, then its id and for each task of the select split two hexadecimal
+// digits, a bit for each of eight samples. All harnesses have the same seeds.
+func recorded(t *testing.T, path string) (bits [][]byte) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		_, digits, _ := strings.Cut(strings.TrimSpace(line), " ")
+		row, err := hex.DecodeString(digits)
+		if err != nil || len(bits) > 0 && len(row) != len(bits[0]) {
+			t.Fatalf("%s: %v", path, err)
+		}
+		bits = append(bits, row)
+	}
+	return bits
+}
+
+// Racing on recorded tables: one sample of each task, drawn anew many times; the truth is
+// the mean over all samples.
+func TestRace_recorded(t *testing.T) {
+	names, err := filepath.Glob("testdata/races/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no tables: %v", err)
+	}
+	const draws, alpha = 1000, .2
+	for _, name := range names {
+		bits := recorded(t, name)
+		best, means := 0, make([]float64, len(bits))
+		for i, row := range bits {
+			for _, b := range row {
+				means[i] += float64(mathbits.OnesCount8(b)) / 8 / float64(len(row))
+			}
+			if means[i] > means[best] {
+				best = i
+			}
+		}
+		second := 0.0
+		for i, m := range means {
+			if i != best {
+				second = max(second, m)
+			}
+		}
+		random := rand.New(rand.NewPCG(6, 0))
+		flat, raced, rollouts := 0, 0, 0
+		for range draws {
+			s := make(scores, len(bits))
+			for _, task := range random.Perm(len(bits[0])) {
+				sample := random.IntN(8)
+				for i := range bits {
+					s[i] = append(s[i], float64(bits[i][task]>>sample&1))
+				}
+			}
+			flat += count(s.flat() == best)
+			winner, n := s.run(alpha, true)
+			raced += count(winner == best)
+			rollouts += n
+		}
+		f, r, cost := float64(flat)/draws, float64(raced)/draws, float64(rollouts)/float64(draws*(len(bits)-1)*len(bits[0]))
+		t.Logf("%s: means %.3f, gap %.3f: flat %.3f, racing %.3f (%+.3f), rollouts %.2f", filepath.Base(name), means, means[best]-second, f, r, r-f, cost)
+		if r < f-.02 || cost > .85 {
+			t.Errorf("%s: racing picks the best in %.3f at %.2f of the rollouts, flat in %.3f", name, r, cost, f)
 		}
 	}
 }

@@ -24,11 +24,16 @@ for m in nano $model; do
 	score "$short-math" "$m" --domain math --data "$data/math" --limit-test "$limit" --call-tokens 256
 	score "$short-chess" "$m" --domain chess --data "$data/chess" --limit-test $((4 * limit))
 done
+here=$(cd "$(dirname "$0")" && pwd)
+# A small model finds no answer tags under h0; examples in the context help it.
+[ -z "$model" ] || score "$short-searchqa-fewshot" "$model" --domain searchqa --data "$data/qa" --limit-test "$((2 * limit))" \
+	--call-tokens 32 --temperature 0.3 --harness "$here/fewshot"
 if [ -n "$model" ] && [ ! -s "$out/searchqa-run/summary.json" ]; then
-	# Two cycles: steps of 4 questions x 2, one search of 2 candidates on 8 questions.
+	# Two cycles: steps of 8 questions x 4, between them one search on 28 questions, whose
+	# proposer has that harness.
 	# shellcheck disable=SC2086
 	"$whale" run --domain searchqa --data "$data/qa" --model "$model" $more --out "$out/searchqa-run" \
-		--config "$(dirname "$0")/searchqa-small.yaml" >"$out/searchqa-run.txt" 2>"$out/searchqa-run.log"
+		--proposer "command:sh $here/fewshot/propose.sh" --config "$here/searchqa-small.yaml" >"$out/searchqa-run.txt" 2>"$out/searchqa-run.log"
 fi
 
 for f in "$out"/*.json; do

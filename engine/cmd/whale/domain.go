@@ -32,9 +32,9 @@ func openDomain(c engine.Config) (d *engine.Domain, notices []string, err error)
 			return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("takes no --data, its tasks are generated"))}
 		}
 		if name == lookup.Name {
-			d, err = lookup.New(seed, lookup.Options{})
+			d, err = lookup.New(seed, lookup.Options{Test: c.Tasks.Test, Select: c.Tasks.Select, Train: c.Tasks.Train})
 		} else {
-			d, err = sums.New(seed, sums.Options{})
+			d, err = sums.New(seed, sums.Options{Test: c.Tasks.Test, Select: c.Tasks.Select, Train: c.Tasks.Train})
 		}
 		return d, nil, err
 	case chess.Name:
@@ -59,8 +59,10 @@ func choosable(c engine.Config) error {
 	generated := c.Domain == lookup.Name || c.Domain == sums.Name
 	s := c.Services
 	switch {
-	case c.Tasks != (engine.TaskChoice{}) && (generated || c.Domain == own.Name):
-		return errors.New("there is no choice of tasks: generated ones are all used, a file of one's own says itself what is what")
+	case c.Tasks != (engine.TaskChoice{}) && c.Domain == own.Name:
+		return errors.New("there is no choice of tasks: the file itself says what is what")
+	case c.Tasks.CallTokens != 0 && generated:
+		return errors.New("has no choice of call tokens: the embedded model was taught with these")
 	case c.Tasks.Themes != "" && c.Domain != chess.Name:
 		return errors.New("has no themes, only chess has")
 	case c.Tasks.Test < 0 && c.Domain != searchqa.Name:

@@ -27,7 +27,7 @@ type Probe struct {
 // The faster half counts: what else runs on the machine for a moment is no part of it.
 const (
 	probeTasks   = 8
-	probeLeast   = 3
+	probeLeast   = 6
 	probeMost    = 20
 	probeFor     = 2 * time.Second
 	probeUpdates = 6
@@ -94,7 +94,7 @@ func TakeProbe(ctx context.Context, c Config, p Parts, scratch string, learn boo
 		probe.Seconds += one.seconds
 	}
 	probe.Rewarded /= float64(max(1, played))
-	if learn && len(lessons) > 0 && p.Learner != nil {
+	if learn && len(lessons) > 0 && Conditions[c.Condition].Trains() {
 		err = site.probeLearning(ctx, lessons, scratch, &probe)
 	}
 	probe.Energy = site.energy().Minus(energy)

@@ -6,14 +6,13 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Calibration is a run that was measured: what it cost by phase, and how fast the machine
-// was then. It foretells a run of the same domain: what a rollout of some phase costs goes
-// by the calibration, how fast it is done by the two probes.
+// Calibration is a run that was measured: what it took by phase. It foretells a run of the
+// same domain: how much there is to do goes by the calibration, in tokens, which are the
+// same on every machine, and how fast it is done by a probe of this one.
 type Calibration struct {
 	Domain    string           `json:"domain"`
 	Condition string           `json:"condition"`
 	Model     string           `json:"model"`
-	Probe     engine.Probe     `json:"probe"`
 	Planned   []engine.Planned `json:"planned"` // before it began
 	Phases    []Phase          `json:"phases"`  // as it went
 }
@@ -24,18 +23,24 @@ type Phase struct {
 	Cycle    int                  `json:"cycle"`
 	Rollouts int                  `json:"rollouts"`
 	Tokens   engine.SummaryTokens `json:"tokens"`
-	Playing  float64              `json:"playing"`  // seconds with rollouts in flight
-	Training float64              `json:"training"` // seconds
-	Rest     float64              `json:"rest"`     // seconds
+	Forward  int                  `json:"forward"` // tokens through forward and backward
+	Busy     float64              `json:"busy"`    // seconds of rollouts and updates
+	Rest     float64              `json:"rest"`    // seconds besides
+}
+
+// work is what playing takes time for: sampling goes token by token, four tokens of a
+// prompt take about as long as one.
+func work(t engine.SummaryTokens) float64 {
+	return float64(t.Sampled) + float64(t.Prompt-t.Cached)/4
 }
 
 // NewCalibration is a run as a calibration. The manifest says what was run.
-func NewCalibration(c engine.Config, probe engine.Probe, planned []engine.Planned, lines []Line) Calibration {
-	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Probe: probe, Planned: planned}
+func NewCalibration(c engine.Config, planned []engine.Planned, lines []Line) Calibration {
+	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Planned: planned}
 	for _, t := range Phases(lines) {
 		s := t.Spending
 		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: tokensOf(s.Cost),
-			Playing: s.Rollouts, Training: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
+			Forward: s.Cost.Forward, Busy: s.Rollouts + s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
 	}
 	return k
 }
@@ -54,7 +59,11 @@ func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibratio
 		c := fromProbe(probe)
 		known = &c
 	}
-	playing, training := known.speed(probe)
+	perWork := probe.Seconds / max(1, work(tokensOf(probe.Cost)))
+	perForward := probe.LearnSeconds / float64(max(1, probe.Learned))
+	if probe.Learned == 0 {
+		perForward = 3 * perWork / 4 // forward and backward, as prompts are run
+	}
 	e := engine.Estimate{Basis: basis}
 	var sum [4]float64
 	for _, p := range planned {
@@ -69,8 +78,9 @@ func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibratio
 		for i, n := range []int{t.Prompt, t.Cached, t.Sampled, t.Trained} {
 			sum[i] += per * float64(n)
 		}
-		e.Seconds += per * ((phase.Playing+phase.Rest)*playing + phase.Training*training)
+		e.Seconds += per * (work(t)*perWork + float64(phase.Forward)*perForward)
 	}
+	e.Seconds *= 1 + known.rest()
 	e.Tokens = engine.SummaryTokens{Prompt: int(sum[0]), Cached: int(sum[1]), Sampled: int(sum[2]), Trained: int(sum[3])}
 	if taken := probe.Energy.Total(); taken != nil && probe.Energy.Package.Seconds+probe.Energy.Card.Seconds > 0 {
 		joules := *taken / max(probe.Energy.Package.Seconds, probe.Energy.Card.Seconds) * e.Seconds
@@ -79,23 +89,16 @@ func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibratio
 	return e
 }
 
-// speed is how much slower this machine is than the calibration's, playing and training.
-func (k *Calibration) speed(now engine.Probe) (playing, training float64) {
-	ratio := func(a, b float64, n, m int) float64 {
-		if a <= 0 || b <= 0 || n == 0 || m == 0 {
-			return 0
+// rest is the time besides rollouts and updates, as a share of theirs.
+func (k *Calibration) rest() float64 {
+	busy, rest := 0.0, 0.0
+	for _, p := range k.Phases {
+		if p.Rollouts > 0 {
+			busy += p.Busy
+			rest += p.Rest
 		}
-		return (a / float64(n)) / (b / float64(m))
 	}
-	playing = ratio(now.Seconds, k.Probe.Seconds, now.Rollouts, k.Probe.Rollouts)
-	training = ratio(now.LearnSeconds, k.Probe.LearnSeconds, now.Learned, k.Probe.Learned)
-	if playing == 0 {
-		playing = 1
-	}
-	if training == 0 {
-		training = playing
-	}
-	return playing, training
+	return rest / max(busy, 1e-9)
 }
 
 // like is the measured phase of the same kind in the same cycle, or in the last before it.
@@ -143,18 +146,14 @@ func (k *Calibration) share(of engine.Planned) float64 {
 
 // fromProbe takes everything to be like the probe.
 func fromProbe(p engine.Probe) Calibration {
-	k := Calibration{Probe: p}
+	var k Calibration
 	t := tokensOf(p.Cost)
 	t.Trained = 0
-	play := Phase{Rollouts: p.Rollouts, Tokens: t, Playing: p.Seconds}
 	for _, kind := range []engine.RecordKind{engine.StepRecord, engine.SearchRecord, engine.MeasureRecord} {
-		play.Kind = kind
-		k.Phases = append(k.Phases, play)
+		k.Phases = append(k.Phases, Phase{Kind: kind, Rollouts: p.Rollouts, Tokens: t})
 	}
-	if p.Learned > 0 {
-		learned := p.Rewarded * float64(p.Rollouts)
-		k.Phases[0].Tokens.Trained = int(p.Rewarded * float64(p.Cost.Sampled))
-		k.Phases[0].Training = p.LearnSeconds / float64(p.Learned) * p.Lesson * learned
-	}
+	step := &k.Phases[0]
+	step.Tokens.Trained = int(p.Rewarded * float64(p.Cost.Sampled))
+	step.Forward = int(p.Lesson * p.Rewarded * float64(p.Rollouts))
 	return k
 }

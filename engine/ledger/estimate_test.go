@@ -18,14 +18,16 @@ func TestNewEstimate_fromItself(t *testing.T) {
 		config := enginetest.Config()
 		config.Condition = condition
 		planned := config.Forecast(enginetest.Domain(40), engine.State{})
-		probe := engine.Probe{Rollouts: 100, Seconds: 2, Learned: 1000, LearnSeconds: 3}
 		var lines []ledger.Line
 		for _, r := range records {
 			lines = append(lines, ledger.NewLine(r))
 		}
-		known := ledger.NewCalibration(config, probe, planned, lines)
-		slow := engine.Probe{Rollouts: 50, Seconds: 2, Learned: 500, LearnSeconds: 3,
-			Energy: engine.Energy{Package: engine.Joules{Joules: 500, Seconds: 5}}}
+		known := ledger.NewCalibration(config, planned, lines)
+		c := ledger.Sum(lines).Spending.Cost
+		probe := engine.Probe{Rollouts: 1, Cost: c, Seconds: ledger.Sum(lines).Spending.Rollouts, Learned: c.Forward, LearnSeconds: c.TrainSeconds}
+		slow := probe
+		slow.Seconds, slow.LearnSeconds = 2*probe.Seconds, 2*probe.LearnSeconds
+		slow.Energy = engine.Energy{Package: engine.Joules{Joules: 500, Seconds: 5}}
 		start := lines[0].Spending.Wall // is over before there is anything to foretell
 		e := ledger.NewEstimate(probe, planned, &known)
 		all := s.Rollouts.Weight + s.Rollouts.Harness + s.Rollouts.Test
@@ -48,7 +50,7 @@ func TestNewEstimate_fromProbe(t *testing.T) {
 		Cost: engine.Cost{Prompt: 500, Cached: 100, Sampled: 200}}
 	planned := []engine.Planned{{Kind: engine.StepRecord, Cycle: 1, Rollouts: 100}, {Kind: engine.SearchRecord, Cycle: 1, Rollouts: 50}, {Kind: engine.MeasureRecord, Rollouts: 50}}
 	e := ledger.NewEstimate(probe, planned, nil)
-	// 200 rollouts of .1 s, and 50 rewarded ones of 100 tokens at 1000 tokens/s.
+	// 200 rollouts of .1 s, and 50 rewarded ones of 100 tokens at 1000 tokens/s; no rest is known.
 	if e.Rollouts != 200 || e.Tokens.Sampled != 4000 || !near(e.Seconds, 20+5) || e.Tokens.Trained != 1000 {
 		t.Errorf("%+v", e)
 	}

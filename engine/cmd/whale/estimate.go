@@ -136,7 +136,7 @@ func calibrationOf(dir string) (ledger.Calibration, error) {
 	if err != nil {
 		return ledger.Calibration{}, engine.Fail(engine.AtArchive, dir, err)
 	}
-	return ledger.NewCalibration(r.Manifest().Config, seen.Probe, seen.Planned, r.Ledger()), nil
+	return ledger.NewCalibration(r.Manifest().Config, seen.Planned, r.Ledger()), nil
 }
 
 // weightBytes is the size of a model's files; the embedded one is small.

@@ -8,13 +8,8 @@ import (
 	"strings"
 )
 
-// converted calls f for every expression that becomes an interface and whose type is, or
-// points to, a type of the source with methods.
-func (s *source) converted(f func(e ast.Expr)) {
-	s.convertedTo(func(e ast.Expr, _ types.Type) { f(e) })
-}
-
-// convertedTo is converted, with the interface.
+// convertedTo calls f for every expression that becomes an interface, with the interface, and
+// whose type is, or points to, a type of the source with methods.
 func (s *source) convertedTo(f func(e ast.Expr, to types.Type)) {
 	emit := func(e ast.Expr, to types.Type) {
 		if e == nil || to == nil || !isInterface(to) || !s.withMethods(s.typeOf(e)) {

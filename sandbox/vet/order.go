@@ -156,7 +156,7 @@ func operandOrder(p *program) {
 				look([]ast.Expr{n.X, n.Y})
 			}
 		case *ast.CallExpr:
-			look(n.Args)
+			look(p.notCopied(n))
 		case *ast.CompositeLit:
 			look(n.Elts)
 		case *ast.ReturnStmt:
@@ -172,6 +172,22 @@ func operandOrder(p *program) {
 	if all.left < 0 {
 		p.refuse(p.file.Name, "functions that change each other's variables, too many to follow")
 	}
+}
+
+// notCopied gives the arguments of a call but for names that become an interface: Go's
+// compiler copies these at their place, as the interpreter does.
+func (p *program) notCopied(c *ast.CallExpr) (args []ast.Expr) {
+	t, ok := under(p.typeOf(c.Fun)).(*types.Signature)
+	for i, a := range c.Args {
+		_, basic := under(p.typeOf(a)).(*types.Basic)
+		if _, name := unparen(a).(*ast.Ident); ok && name && basic && t.Variadic() && i >= t.Params().Len()-1 && !c.Ellipsis.IsValid() {
+			if s, ok := under(t.Params().At(t.Params().Len() - 1).Type()).(*types.Slice); ok && isInterface(s.Elem()) {
+				continue
+			}
+		}
+		args = append(args, a)
+	}
+	return args
 }
 
 // readsOne is a name in an expression of a variable of a set, calls and function literals

@@ -490,12 +490,12 @@ func f(err error) bool { _, ok := err.(*E)
 		`var n = 1
 func next() int { n++
 	return n }
-func f() string { return fmt.Sprint(n, next()) }`,
+func f() string { return fmt.Sprint([]int{n}, next()) }`,
 		`var n = 1
 func next() int { n++
 	return n }
 func f() string { was := n
-	return fmt.Sprint(was, next(), n) }`},
+	return fmt.Sprint([]int{was}, n, next(), n) }`},
 	{"ORDER",
 		`func f() int { used := 0
 	spend := func(k int) int { used += k

@@ -15,7 +15,6 @@
 // The package may not know tasks, harnesses, rewards or files of a run. Definitions:
 // spec/models.md sections 0 to 3 and 7, spec/rsft.md sections 2 to 5.
 //
-// Not covered: arithmetic below bfloat16, several devices, LoRA, layers other than full
-// attention with a gated MLP, and activation checkpointing (a micro-batch keeps all its
-// activations).
+// Not covered: training below bfloat16, several devices, layers that mix tokens otherwise
+// than by full attention (mixer is where they would join), and dropout.
 package trainer

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"net/url"
+	"strings"
 )
 
 // TaskChoice is what a run may say about the tasks of a domain with data. Zero values are
@@ -35,6 +36,10 @@ type Services struct {
 	// Code runs the programs of math: empty = Starlark, a path of micropython.wasm, python3
 	// or a path of it, or the URL of a SandboxFusion service.
 	Code string `json:"code,omitempty"`
+	// Policy are the addresses, with commas, of the model that generates instead of the
+	// local one; empty = the local one.
+	Policy      string `json:"policy,omitempty"`
+	PolicyModel string `json:"policy_model,omitempty"` // its name there
 }
 
 // Public is what may stand in a run's files: addresses without user, password and query.
@@ -42,6 +47,11 @@ func (s Services) Public() Services {
 	for _, address := range []*string{&s.Retriever, &s.Judge, &s.Code} {
 		*address = PublicAddress(*address)
 	}
+	all := strings.Split(s.Policy, ",")
+	for i := range all {
+		all[i] = PublicAddress(all[i])
+	}
+	s.Policy = strings.Join(all, ",")
 	return s
 }
 

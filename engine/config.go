@@ -267,7 +267,7 @@ func (c Config) WithBudget(o Config) Config {
 func (c Config) identity() map[string]json.RawMessage {
 	c = c.WithBudget(Config{})
 	c.InFlight, c.TokensInFlight, c.Retries, c.SaveEvery, c.Data = 0, 0, 0, 0, ""
-	c.Services.Retriever, c.Services.Judge = "", ""
+	c.Services.Retriever, c.Services.Judge, c.Services.Policy = "", "", ""
 	if !methods[c.Update].gradient {
 		c.PolicyGradient = Surrogate{} // nobody reads it
 	}

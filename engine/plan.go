@@ -131,6 +131,9 @@ func names[V any](m map[string]V) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
+// Trains says whether the plan has weight phases.
+func (p Plan) Trains() bool { return p.has(WeightKind) }
+
 func (p Plan) has(k PhaseKind) bool { return slices.Contains(p.Phases, k) }
 
 // at is the kind and cycle of phase number n, from 0.

@@ -52,7 +52,7 @@ const (
 // Completion is what the policy sampled.
 type Completion struct {
 	Sampled  []int32   // the stop token included when one was sampled
-	LogProbs []float32 // log-probability of each sampled id under softmax(logits/temperature)
+	LogProbs []float32 // log-probability of each sampled id under softmax(logits/temperature); nil = the policy can't tell
 	Text     string    // decoded, without control tokens
 	Stop     StopReason
 	Weights  WeightsID

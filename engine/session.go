@@ -188,7 +188,7 @@ func plausible(c Completion, r Request) error {
 	switch {
 	case len(c.Sampled) == 0 || len(c.Sampled) > r.MaxTokens:
 		return fmt.Errorf("sampled %d tokens, asked for 1 to %d", len(c.Sampled), r.MaxTokens)
-	case len(c.LogProbs) != len(c.Sampled):
+	case c.LogProbs != nil && len(c.LogProbs) != len(c.Sampled): // a policy elsewhere may know none
 		return fmt.Errorf("%d log-probabilities for %d tokens", len(c.LogProbs), len(c.Sampled))
 	case c.Stop != StopEnd && c.Stop != StopLength:
 		return fmt.Errorf("unknown stop reason %q", c.Stop)

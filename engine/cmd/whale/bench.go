@@ -19,6 +19,7 @@ import (
 
 type benchCommand struct {
 	computeFlags
+	endpointFlags
 	Harnesses string `arg:"" optional:"" type:"path" help:"A candidate's file, or a folder: every .go file in it and below is a candidate. Without it copies of the seed."`
 	Domain    string `default:"lookup" help:"lookup, sums, chess, math, searchqa or own."`
 	Data      string `type:"path" help:"Files of the domain, where it needs some."`
@@ -123,13 +124,17 @@ func (c *benchCommand) hosts(ctx context.Context) (*benchHosts, func() error, er
 	if c.Model != "script" {
 		config := engine.Defaults()
 		config.Domain, config.Data, config.Model, config.Seed = c.Domain, c.Data, c.Model, c.Seed
-		if err := c.apply(&config); err != nil {
+		if err := c.computeFlags.apply(&config); err != nil {
 			return nil, nothing, err
 		}
 		s, err := openSite(ctx, &config, 0)
 		if err != nil {
 			return nil, nothing, err
 		}
+		if err := c.attach(ctx, s, &config); err != nil {
+			return nil, nothing, errors.Join(err, s.close())
+		}
+		s.announce()
 		h.site, h.domain, h.tasks, h.config = s, s.domain, s.domain.Tasks(engine.Split("select")), config
 		if len(h.tasks) == 0 {
 			return nil, nothing, errors.Join(engine.Fail(engine.AtTask, c.Domain, errors.New("no tasks")), s.close())
@@ -158,7 +163,7 @@ func (h *benchHosts) start(n int) (engine.Start, engine.Host, error) {
 	task := h.tasks[n%len(h.tasks)]
 	env, err := h.domain.World.Start(task)
 	start.Input = task.Input
-	return start, engine.NewSession(engine.SessionSetup{Policy: h.site.trainer.Policy(), Env: env, Sampling: h.config.Sampling,
+	return start, engine.NewSession(engine.SessionSetup{Policy: h.site.policy, Env: env, Sampling: h.config.Sampling,
 		Seed: engine.RolloutSeed(h.seed, "bench", task.ID, n), Task: task.ID, Budget: h.domain.Budget}), err
 }
 

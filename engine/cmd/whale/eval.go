@@ -15,6 +15,7 @@ import (
 type evalCommand struct {
 	choiceFlags
 	computeFlags
+	endpointFlags
 	Domain      string  `required:"" help:"Tasks: lookup, sums, chess, math, searchqa or own."`
 	Data        string  `type:"path" help:"Folder with data, or CSV file with chess puzzles; chess without it is generated."`
 	Model       string  `default:"nano" placeholder:"nano|DIR" help:"nano or a model folder in Hugging Face layout, such as RUN/weights/ID."`
@@ -23,7 +24,7 @@ type evalCommand struct {
 	Tasks       int     `default:"0" help:"Only the first N tasks of the split; 0 = all."`
 	Samples     int     `short:"k" default:"8" help:"Rollouts per task: k of mean@k."`
 	Temperature float64 `default:"1" help:"Sampling temperature; 0 = greedy."`
-	Device      string  `default:"auto" help:"auto or cpu."`
+	Device      string  `default:"auto" help:"auto, cpu or simt (the CUDA kernels on the CPU, slow)."`
 	Threads     int     `default:"0" help:"Cores of the device; 0 = all."`
 	Seed        uint64  `default:"1" help:"Randomness, and the world of a generated domain."`
 	Show        int     `default:"0" help:"Print the first N transcripts to stderr."`
@@ -46,7 +47,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	config := engine.Defaults()
 	config.Domain, config.Data, config.Model, config.Device, config.Seed = c.Domain, c.Data, c.Model, c.Device, c.Seed
 	c.choose(&config)
-	if err := c.apply(&config); err != nil {
+	if err := c.computeFlags.apply(&config); err != nil {
 		return err
 	}
 	s, err := openSite(ctx, &config, c.Threads)
@@ -54,6 +55,9 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := c.attach(ctx, s, &config); err != nil {
+		return err
+	}
 	h, err := openHarness(c.Harness, s.domain)
 	if err != nil {
 		return err
@@ -70,7 +74,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if c.Tasks > 0 {
 		tasks = tasks[:min(c.Tasks, len(tasks))]
 	}
-	pool := engine.Pool{Domain: s.domain, Policy: s.trainer.Policy(), Sampling: config.Sampling,
+	pool := engine.Pool{Domain: s.domain, Policy: s.policy, Sampling: config.Sampling,
 		Retries: config.Retries, Admission: s.admission(config)}
 	var jobs []engine.Job
 	for _, task := range tasks {
@@ -84,7 +88,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e := evaluation{Domain: c.Domain, Split: engine.Split(c.Split), Weights: s.trainer.Policy().Weights(),
+	e := evaluation{Domain: c.Domain, Split: engine.Split(c.Split), Weights: s.policy.Weights(),
 		Harness: h.ID, Score: engine.NewScore(tasks, ts), Seconds: time.Since(began).Seconds()}
 	for _, t := range ts {
 		e.Cost = e.Cost.Add(t.Cost)

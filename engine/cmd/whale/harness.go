@@ -107,7 +107,7 @@ func (c *harnessRunCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer program.Close()
-	pool := engine.Pool{Domain: s.domain, Policy: s.trainer.Policy(), Sampling: config.Sampling, Admission: s.admission(config)}
+	pool := engine.Pool{Domain: s.domain, Policy: s.policy, Sampling: config.Sampling, Admission: s.admission(config)}
 	task := tasks[c.Task-1]
 	ts, err := pool.Rollouts(ctx, []engine.Job{{Program: program, Harness: h.ID, Task: task,
 		Seed: engine.RolloutSeed(c.Seed, "try", task.ID, 0), Phase: "try"}})

@@ -21,6 +21,9 @@ type site struct {
 	trainer *trainer.Trainer
 	sandbox *sandbox.Sandbox
 	machine *machine
+
+	policy  engine.Policy // the trainer's, or one elsewhere
+	learner engine.Learner
 }
 
 // openSite opens the parts that a config names and resolves the device in it.
@@ -47,6 +50,7 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 	if s.trainer, err = openModel(c.Model, c.Domain, s.device, o); err != nil {
 		return nil, err
 	}
+	s.policy, s.learner = s.trainer.Policy(), s.trainer.Learner()
 	s.machine = openMachine(s.device.Kind())
 	s.sandbox, err = sandbox.Open(ctx, sandbox.Config{})
 	return s, err
@@ -62,7 +66,7 @@ func (s *site) announce() {
 
 // parts are the engine's view of the site.
 func (s *site) parts(c engine.Config, store engine.Store, proposer engine.Proposer, observer engine.Observer) engine.Parts {
-	return engine.Parts{Domain: s.domain, Sandbox: s.sandbox, Policy: s.trainer.Policy(), Learner: s.trainer.Learner(),
+	return engine.Parts{Domain: s.domain, Sandbox: s.sandbox, Policy: s.policy, Learner: s.learner,
 		Proposer: proposer, Store: store, Observer: observer, Admission: s.admission(c), Energy: s.machine.sampler}
 }
 

@@ -15,13 +15,14 @@ import (
 	"github.com/seed-7c27e6b8/whale/trainer/nano"
 )
 
-// openDevice opens a device by name; threads 0 = all cores.
+// openDevice opens a device by name: auto, cpu, or simt, which runs the CUDA kernels on the
+// CPU to check them; threads 0 = all cores.
 func openDevice(kind string, threads int) (*cuda.Device, error) {
 	if kind == "auto" {
 		kind = "cpu"
 	}
-	if kind != "cpu" {
-		return nil, usageError{engine.Fail(engine.AtDevice, kind, fmt.Errorf("this build has the cpu device only"))}
+	if kind != "cpu" && kind != "simt" {
+		return nil, usageError{engine.Fail(engine.AtDevice, kind, fmt.Errorf("this build has the devices cpu and simt"))}
 	}
 	if threads <= 0 {
 		threads = runtime.NumCPU()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/sandbox/fork"
@@ -12,12 +13,14 @@ import (
 
 func realMachine(b *testing.B) *fork.Machine {
 	b.Helper()
+	runtime.LockOSThread()
+	b.Cleanup(runtime.UnlockOSThread)
 	guest, err := image.Guest()
 	if err != nil {
 		b.Skip(err)
 	}
 	m, err := fork.Open(context.Background(), guest, fork.Config{
-		CacheDir: filepath.Join(os.TempDir(), "whale-test-wasm"), MaxMemory: 64 << 20})
+		CacheDir: filepath.Join(os.TempDir(), "whale-test-wasm"), MaxMemory: 64 << 20, OneThread: true})
 	if err != nil {
 		b.Fatal(err)
 	}

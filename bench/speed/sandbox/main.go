@@ -212,7 +212,7 @@ func rollout(p engine.Program) func() error {
 	}
 }
 
-// throughput keeps many sessions in flight for two seconds; the best of five counts.
+// throughput keeps four sessions per core in flight for two seconds; the best of five counts.
 func throughput(by string) (best float64, err error) {
 	box, program, err := open(by)
 	if err != nil {
@@ -224,7 +224,7 @@ func throughput(by string) (best float64, err error) {
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		done, began := 0, time.Now()
-		for range 32 {
+		for range 4 * runtime.NumCPU() {
 			wait.Go(func() {
 				n := 0
 				var failed error

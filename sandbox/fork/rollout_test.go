@@ -1,0 +1,161 @@
+package fork_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+	"github.com/seed-7c27e6b8/whale/sandbox/compile"
+	"github.com/seed-7c27e6b8/whale/sandbox/fork"
+	"github.com/seed-7c27e6b8/whale/sandbox/image"
+)
+
+const fourTurns = `package harness
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/seed-7c27e6b8/whale/harnesses/kit"
+)
+
+var call = regexp.MustCompile("search\\((\\d+)\\)")
+
+func Run(s *kit.Session) error {
+	messages := []kit.Message{{Role: kit.User, Content: s.Task().Input}}
+	for turn := 0; turn < 4; turn++ {
+		reply, err := s.Generate(messages, kit.Options{})
+		if err != nil {
+			return err
+		}
+		found := call.FindStringSubmatch(reply.Text)
+		if found == nil {
+			return nil
+		}
+		text := fmt.Sprintf("turn %d: found %s", turn, found[1])
+		messages = append(messages, reply.Message(), kit.Message{Role: kit.Tool, Content: text})
+	}
+	return nil
+}
+`
+
+// oneReply answers every request with the same reply.
+type oneReply []byte
+
+func (o oneReply) Answer([]byte) ([]byte, error) { return o, nil }
+
+// BenchmarkRollout: four turns in an instance that is reset after each rollout, without a
+// worker around it: what the guest and the reset take, alone and with eight instances in
+// turn, which don't fit the core's cache together.
+func BenchmarkRollout(b *testing.B) {
+	for _, by := range []string{"interpret", "compile"} {
+		b.Run(by, func(b *testing.B) { rollouts(b, by, 1) })
+		b.Run(by+"-8-instances", func(b *testing.B) { rollouts(b, by, 8) })
+	}
+}
+
+func rollouts(b *testing.B, by string, count int) {
+	ctx := context.Background()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	config := fork.Config{CacheDir: filepath.Join(os.TempDir(), "whale-test-wasm"), MaxMemory: 64 << 20, OneThread: true}
+	guest, err := guestFor(ctx, by)
+	if err != nil {
+		b.Skip(err)
+	}
+	m, err := fork.Open(ctx, guest, config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	at := m.Base()
+	if by == "interpret" {
+		at = loaded(b, m)
+	}
+	var instances []*fork.Instance
+	for range count {
+		i, err := m.Fork(ctx, at)
+		if err != nil {
+			b.Fatal(err)
+		}
+		i.Host = oneReply(abi.AppendAnswer(nil, abi.Answer{Replies: []abi.Reply{{Handle: 1, Text: `turn 1 answers "q": search(1)`, Stop: "end", Tokens: 7}}}))
+		instances = append(instances, i)
+	}
+	start := abi.AppendStart(nil, abi.Start{Domain: "d", Input: "q"})
+	var runs, resets []float64
+	for n := 0; b.Loop(); n++ {
+		i := instances[n%count]
+		began := time.Now()
+		if end, err := abi.DecodeEnd(say(b, i, "whale_run", start)); err != nil || end.Status != abi.OK {
+			b.Fatal(end, err)
+		}
+		ran := time.Now()
+		host := i.Host
+		if _, ok, err := i.Reset(); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		i.Host = host
+		runs, resets = append(runs, float64(ran.Sub(began))), append(resets, float64(time.Since(ran)))
+	}
+	slices.Sort(runs)
+	slices.Sort(resets)
+	b.ReportMetric(runs[len(runs)/2], "median-run-ns")
+	b.ReportMetric(resets[len(resets)/2], "median-reset-ns")
+	for _, i := range instances {
+		err = errors.Join(err, i.Close())
+	}
+	if err := errors.Join(err, m.Close(ctx)); err != nil {
+		b.Error(err)
+	}
+}
+
+func guestFor(ctx context.Context, by string) ([]byte, error) {
+	if by == "interpret" {
+		return image.Guest()
+	}
+	c, err := compile.Open(ctx, filepath.Join(os.TempDir(), "whale-test-compile"))
+	if err != nil {
+		return nil, err
+	}
+	return c.Build(ctx, engine.NewHarness(fourTurns, engine.Meta{}))
+}
+
+// loaded is the image of an interpreter that has the source.
+func loaded(b *testing.B, m *fork.Machine) *fork.Image {
+	i, err := m.Fork(context.Background(), m.Base())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if refusal, err := abi.DecodeRefusal(say(b, i, "whale_load", []byte(fourTurns))); err != nil || refusal.Rule != "" {
+		b.Fatal(refusal, err)
+	}
+	made, err := i.Snapshot()
+	if err := errors.Join(err, i.Close()); err != nil {
+		b.Fatal(err)
+	}
+	return made
+}
+
+// say puts bytes into a guest and calls a function on them.
+func say(b *testing.B, i *fork.Instance, name string, input []byte) []byte {
+	at, err := i.Call("whale_room", uint64(len(input)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	room, _ := i.Bytes(uint32(at), uint32(len(input)))
+	copy(room, input)
+	result, err := i.Call(name, uint64(len(input)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	output, _ := i.Bytes(uint32(result>>32), uint32(result))
+	return output
+}

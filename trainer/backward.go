@@ -61,7 +61,7 @@ func (m *Model) timesBackward(w span, b back, t *tape, g sums) error {
 			DY: b.DY, X: b.X, DW: w.in(g.base)})
 	}
 	err = first(err, m.dev.MatMulBackwardX(cuda.MatMulGradX{Precision: m.precision, T: b.T, N: b.N, M: b.M, LdDY: b.LdDY, LdDX: b.M,
-		DY: b.DY, W: w.in(m.params), DX: b.DX}))
+		DY: b.DY, W: w.in(m.params), Packed: m.packs.of[w], DX: b.DX}))
 	if m.adapters != nil {
 		err = first(err, m.adapters.backward(m, w, b, t, g.low))
 	}

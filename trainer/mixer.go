@@ -119,7 +119,7 @@ func (a *attentionTape) forward(m *Model, t *tape, l *layerTape, n shape) error 
 	}
 	return first(err,
 		m.rope(t.pos, a.qkv, T, false),
-		m.dev.Attention(cuda.Attention{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Start: t.start,
+		m.dev.Attention(cuda.Attention{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start,
 			Query: a.qkv, Key: from(a.qkv, Q), Value: from(a.projected(), (H+K)*d), Out: l.out, LSE: a.lse}),
 	)
 }
@@ -129,7 +129,7 @@ func (a *attentionTape) backward(m *Model, t *tape, l *layerTape, n shape, g sum
 	D, d, H, K := c.Hidden, c.HeadDim, c.Heads, c.KVHeads
 	Q, W := a.widths()
 	err := first(
-		m.dev.AttentionBackward(cuda.AttentionGrad{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Start: t.start,
+		m.dev.AttentionBackward(cuda.AttentionGrad{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start,
 			Query: a.qkv, Key: from(a.qkv, Q), Value: from(a.projected(), (H+K)*d), Out: l.out, LSE: a.lse, DOut: t.dOut,
 			DQuery: t.dQKV, DKey: from(t.dQKV, Q), DValue: from(t.dQKV, (H+K)*d)}),
 		m.rope(t.pos, t.dQKV, T, true),
@@ -156,7 +156,7 @@ func (a attention) generate(m *Model, s *scratch, k *cache, p *plan) error {
 		err = first(err, m.norm(s.qkv, a.qNorm, s.qkv, T, H, d, W), m.norm(key, a.kNorm, key, T, K, d, W))
 	}
 	paged := cuda.Paged{T: T, B: len(p.live), H: H, K: K, HeadD: d, P: pageTokens, Pages: k.count, MaxPages: p.maxPages,
-		LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Seq: s.seq, Pos: s.pos, PageTable: s.table,
+		LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Seq: s.seq, Pos: s.pos, PageTable: s.table,
 		Query: s.qkv, Key: key, Value: value, KeyPages: k.keys[a.index], ValuePages: k.values[a.index], Out: s.out}
 	return first(err,
 		m.rope(s.pos, s.qkv, T, false),

@@ -228,7 +228,7 @@ func TestRace_recorded(t *testing.T) {
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no tables: %v", err)
 	}
-	const draws, alpha = 1000, .2
+	const draws, alpha = 500, .2
 	for _, name := range names {
 		bits := recorded(t, name)
 		best, means := 0, make([]float64, len(bits))

@@ -96,6 +96,10 @@ func planMemory(c checkpoint.Config, dev *cuda.Device, o *Options) (Memory, erro
 		}
 	}
 	o.defaults(m)
+	longest := m.context // of a row that must fit
+	if o.Frozen {
+		longest, o.MicroTokens = 0, 0
+	}
 	fixed := fixedMemory(m, *o)
 	if o.Memory == 0 {
 		return fixed.with(m, o.MicroTokens, o.Recompute, o.CacheTokens), nil
@@ -105,20 +109,20 @@ func planMemory(c checkpoint.Config, dev *cuda.Device, o *Options) (Memory, erro
 	most := max(o.CacheTokens, least)
 	for _, cache := range []int{(least + most) / 2, least} {
 		for _, recompute := range []bool{o.Recompute, true} {
-			for micro := max(o.MicroTokens, m.context); ; micro = max(micro/2, m.context) {
+			for micro := max(o.MicroTokens, longest); ; micro = max(micro/2, longest) {
 				p := fixed.with(m, micro, recompute, cache)
 				if free := o.Memory - p.Total(); free >= 0 {
 					cache += min(most-cache, int(free/cacheBytes(c)))
 					o.MicroTokens, o.Recompute, o.CacheTokens = micro, recompute, cache
 					return fixed.with(m, micro, recompute, cache), nil
 				}
-				if micro == m.context {
+				if micro == longest {
 					break
 				}
 			}
 		}
 	}
-	smallest := fixed.with(m, m.context, true, least)
+	smallest := fixed.with(m, longest, true, least)
 	return smallest, fmt.Errorf("the smallest plan takes %v (a context below %d, bf16 or LoRA take less): %w", smallest, m.context, ErrMemory)
 }
 
@@ -139,8 +143,10 @@ func fixedMemory(m *Model, o Options) Memory {
 		p.Weights += floatBytes * int64(m.adapters.floats())
 		trained = int64(m.adapters.size)
 	}
-	p.Gradients, p.Moments = floatBytes*trained, 2*floatBytes*trained
-	if o.Reference {
+	if !o.Frozen {
+		p.Gradients, p.Moments = floatBytes*trained, 2*floatBytes*trained
+	}
+	if o.Reference && !o.Frozen {
 		p.Reference = floatBytes * trained
 	}
 	step := new(scratch).plan(m, o.StepTokens)

@@ -68,6 +68,10 @@ func TestMemoryLimit(t *testing.T) {
 	if _, err := planMemory(c, dev, &Options{Memory: smallest.Total() - 1}); !errors.Is(err, ErrMemory) {
 		t.Errorf("a byte less than the smallest: %v", err)
 	}
+	frozen, err := planMemory(c, dev, &Options{Memory: smallest.Total() - 1, Frozen: true})
+	if err != nil || frozen.Gradients+frozen.Moments+frozen.Activations != 0 || strings.Contains(frozen.String(), "activations") {
+		t.Errorf("to generate only, a byte less: %v, %v", frozen, err)
+	}
 	recomputed, kept := false, false
 	for limit := smallest.Total(); limit < 20*smallest.Total(); limit += limit / 9 {
 		o := Options{Memory: limit}

@@ -34,6 +34,9 @@ func (t *Trainer) Step(ctx context.Context, rows []Row, lr float64) (Step, error
 // step is Step under the lock; it also returns the negative log-likelihood of every
 // weighted id, in order. A surrogate, if there is one, makes the weights.
 func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogate) (Step, []float32, error) {
+	if t.frozen {
+		return Step{}, nil, errors.New("this model was opened to generate only")
+	}
 	began := time.Now()
 	batches, total, err := t.batches(rows)
 	if err != nil {

@@ -37,6 +37,9 @@ type Options struct {
 	// and CacheTokens are chosen so that a row of Context ids can be trained; Trainer.Memory
 	// says how. A limit that is too small is ErrMemory.
 	Memory int64
+	// Frozen says that nothing will be trained: no room for gradients, moments and
+	// activations is planned, and a step is refused.
+	Frozen bool
 	// Reference plans room for the reference weights of a policy gradient.
 	Reference bool
 	// NoPrefixSharing makes every prompt start from nothing. Results are the same bits.
@@ -71,6 +74,7 @@ type Trainer struct {
 	extras []checkpoint.Item // tensors of the source that the model does not use, byte for byte
 
 	memory      Memory
+	frozen      bool
 	adam        AdamW
 	temperature float32
 	microTokens int
@@ -228,7 +232,7 @@ func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Fo
 		model.free()
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
-	t := &Trainer{memory: plan, tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
+	t := &Trainer{memory: plan, frozen: o.Frozen, tokens: tokens, chat: format, files: files, adam: o.Adam, temperature: float32(o.Temperature), microTokens: o.MicroTokens, model: model}
 	t.learner = &Learner{t}
 	if err = t.check(o); err == nil {
 		t.policy, err = newPolicy(t, o)

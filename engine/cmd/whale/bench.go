@@ -127,7 +127,7 @@ func (c *benchCommand) hosts(ctx context.Context) (*benchHosts, func() error, er
 		if err := c.computeFlags.apply(&config); err != nil {
 			return nil, nothing, err
 		}
-		s, err := openSite(ctx, &config, 0)
+		s, err := openSite(ctx, &config, 0, frozen)
 		if err != nil {
 			return nil, nothing, err
 		}

@@ -59,6 +59,9 @@ func parseSize(text string) (int64, error) {
 	return int64(n * unit), nil
 }
 
+// frozen opens a model to generate only.
+func frozen(o *trainer.Options) { o.Frozen = true }
+
 // precisions are those of training and generation alike.
 var precisions = []cuda.Precision{cuda.Float32, cuda.BF16}
 

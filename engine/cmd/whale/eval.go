@@ -50,7 +50,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if err := c.computeFlags.apply(&config); err != nil {
 		return err
 	}
-	s, err := openSite(ctx, &config, c.Threads)
+	s, err := openSite(ctx, &config, c.Threads, frozen)
 	if err != nil {
 		return err
 	}

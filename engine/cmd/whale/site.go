@@ -26,8 +26,9 @@ type site struct {
 	learner engine.Learner
 }
 
-// openSite opens the parts that a config names and resolves the device in it.
-func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err error) {
+// openSite opens the parts that a config names and resolves the device in it. Whoever needs
+// a model otherwise than to train it changes the options.
+func openSite(ctx context.Context, c *engine.Config, threads int, change ...func(*trainer.Options)) (_ *site, err error) {
 	s := &site{}
 	defer func() {
 		if err != nil {
@@ -46,6 +47,9 @@ func openSite(ctx context.Context, c *engine.Config, threads int) (_ *site, err 
 	o, err := trainerOptions(*c)
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range change {
+		f(&o)
 	}
 	if s.trainer, err = openModel(c.Model, c.Domain, s.device, o); err != nil {
 		return nil, err

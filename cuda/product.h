@@ -11,6 +11,7 @@
 
 typedef struct {
     int rows, cols, K, load, bf16;
+    int few;         /* in bf16: so few rows that B's way from memory counts */
     const float *a;
     size_t ar, ak;   /* a[r][k] = a[r*ar + k*ak] */
     const float *b;
@@ -31,6 +32,7 @@ enum {
 
 /* Floats of scratch: the packed panel and the two tiles. */
 static size_t product_scratch(const product *p) {
+    if (p->few) return (size_t)p->rows * ((size_t)(p->K + 1) / 2 + 32) + 16;
     return (size_t)p->k_block * p->col_block + a_floats + c_floats;
 }
 
@@ -122,6 +124,7 @@ static whale_status product_run(whale_device *dev, product *p) {
     p->k_block = MIN(p->K, p->bf16 ? 2 * pack_k : pack_k);
     p->col_block = MIN(pack_cols, (p->cols + 15) / 16 * 16);
     p->row_block = MIN(p->rows, 24 * tall);
+    p->few = p->bf16 && p->packed && p->rows <= 2 * tall && p->ak == 1 && p->cc == 1;
     int want = dev->threads > 1 && work > worth_waking ? 4 * dev->threads : 1;
     for (;;) {
         int cb = (p->cols + p->col_block - 1) / p->col_block;

@@ -13,6 +13,7 @@ typedef struct {
     float *c;
     size_t cr;
     int K, load, cols; /* K counts pairs */
+    size_t ahead;   /* floats between what is read of b and what is fetched for the tile after */
 } tile16;
 
 INLINE void tile16_body(const int R, const int NV, const tile16 *t) {
@@ -26,9 +27,11 @@ INLINE void tile16_body(const int R, const int NV, const tile16 *t) {
                         : j < whole ? v_load(t->c + (size_t)r * t->cr + j * 16)
                                     : v_load_n(t->c + (size_t)r * t->cr + j * 16, rest);
     const float *a = t->a, *b = t->b;
-    const size_t ar = t->ar, ak = t->ak, bv = t->bv;
+    const size_t ar = t->ar, ak = t->ak, bv = t->bv, ahead = t->ahead;
     for (int k = t->K; k > 0; k--) {
         vf bj[8];
+#pragma GCC unroll 8
+        for (int j = 0; j < NV; j++) __builtin_prefetch(b + (size_t)j * bv + ahead, 0, 2); /* harmless beyond the end */
 #pragma GCC unroll 8
         for (int j = 0; j < NV; j++) bj[j] = v_load(b + (size_t)j * bv);
 #pragma GCC unroll 14
@@ -65,14 +68,17 @@ static tile16_fn *const tiles16_2[15] = {0, tile16_1_2, tile16_2_2, tile16_3_2, 
 static tile16_fn *const tiles16_4[8] = {0, tile16_1_4, tile16_2_4, tile16_3_4, tile16_4_4, tile16_5_4, tile16_6_4, tile16_7_4};
 static tile16_fn *const tiles16_8[4] = {0, tile16_1_8, tile16_2_8, tile16_3_8};
 
+INLINE tile16_fn *pick_tile16(int rows, int vectors, int *width) {
+    if (rows <= 3 && vectors >= 8) return *width = 8, tiles16_8[rows];
+    if (rows <= 7 && vectors >= 4) return *width = 4, tiles16_4[rows];
+    if (vectors >= 2) return *width = 2, tiles16_2[rows];
+    return *width = 1, tiles16_1[rows];
+}
+
 static void tile16_row(tile16 t, int rows) {
     int vectors = (t.cols + 15) / 16, cols = t.cols, width;
     while (vectors > 0) {
-        tile16_fn *f;
-        if (rows <= 3 && vectors >= 8) width = 8, f = tiles16_8[rows];
-        else if (rows <= 7 && vectors >= 4) width = 4, f = tiles16_4[rows];
-        else if (vectors >= 2) width = 2, f = tiles16_2[rows];
-        else width = 1, f = tiles16_1[rows];
+        tile16_fn *f = pick_tile16(rows, vectors, &width);
         t.cols = MIN(cols, width * 16);
         f(&t);
         t.b += (size_t)width * t.bv;
@@ -140,8 +146,33 @@ static void place_a16(tile16 *t, float *buf, const product *p, int r0, int rows,
         for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k));
 }
 
+/* A few rows against a packed B, which comes from memory: a panel meets all tiles of rows while it
+ * is near, so that multiplying goes on while the next one arrives. */
+static void product_few16(const product *p, float *abuf, int c0, int cols) {
+    int height = tile_height(p->rows, tall), width = 1;
+    size_t pairs = (size_t)(p->K + 1) / 2, ar = pairs + 32;
+    for (int r = 0; r < p->rows; r++)
+        for (int k = 0; k < p->K; k += 32)
+            v_store(abuf + (size_t)r * ar + k / 2, pairs_of(p->a + (size_t)r * p->ar + k, p->K - k));
+    for (int c = 0; c < cols; c += width * 16)
+        for (int r = 0; r < p->rows; r += height) {
+            int rows = MIN(height, p->rows - r);
+            tile16_fn *f = pick_tile16(height, (cols - c + 15) / 16, &width);
+            tile16 t = {.a = abuf + (size_t)r * ar, .ar = ar, .ak = 1, .b = p->packed + (size_t)(c0 + c) * pairs, .bv = pairs * 16,
+                        .c = p->c + (size_t)r * p->cr + c0 + c, .cr = p->cr, .K = (int)pairs, .load = p->load,
+                        .cols = MIN(cols - c, width * 16), .ahead = (size_t)width * pairs * 16};
+            if (rows == height) f(&t);
+            else tile16_row(t, rows);
+        }
+}
+
 static void product_piece16(const void *job, int piece, int thread) {
     const product *p = job;
+    if (p->few) {
+        int c = piece * p->col_block;
+        product_few16(p, scratch_of(p->dev, thread), c, MIN(p->col_block, p->cols - c));
+        return;
+    }
     float *panel = scratch_of(p->dev, thread);
     float *abuf = panel + (size_t)p->k_block * p->col_block;
     int r0 = piece % p->row_blocks * p->row_block, c0 = piece / p->row_blocks * p->col_block;

@@ -166,7 +166,11 @@ INLINE void tile8_body(const int R, const int NV, const product8 *p, int panel, 
         for (int k = 0; k < block8 / 4; k++, q += height) {
             vq wk[8];
 #pragma GCC unroll 8
-            for (int j = 0; j < NV; j++) wk[j] = q_load(w + j * next + (size_t)k * 16);
+            for (int j = 0; j < NV; j++) {
+                const float *at = w + j * next + (size_t)k * 16;
+                __builtin_prefetch(at + NV * next, 0, 2); /* for the panels after; harmless beyond the end */
+                wk[j] = q_load(at);
+            }
 #pragma GCC unroll 16
             for (int r = 0; r < R; r++) {
                 vq v = q_set1(q[r]);

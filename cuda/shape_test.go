@@ -15,7 +15,12 @@ func but[A any](a A, change func(*A)) A {
 // Every operator refuses arguments that break its contract, names itself and the field, and
 // leaves its output alone. The first group is caught by lengths, the second by what indices say.
 func TestBadShapes(t *testing.T) {
-	b := openBed(t, "", 2)
+	t.Run("cpu", func(t *testing.T) { refusesBadShapes(openBed(t, "", 2)) })
+	t.Run("simt", func(t *testing.T) { refusesBadShapes(openBed(t, "simt", 1)) })
+}
+
+func refusesBadShapes(b *bed) {
+	t := b.t
 	other := openBed(t, "", 1)
 	f, few, ids := b.put(make([]float32, 64)), b.put(make([]float32, 3)), b.ints(make([]int32, 8))
 	far, back, three := b.ints([]int32{0, 9}), b.ints([]int32{0, 2, 1}), b.ints([]int32{0, 3})
@@ -79,8 +84,12 @@ func TestBadShapes(t *testing.T) {
 
 // A call without rows is no work for any operator, whichever way it lays out the product.
 func TestNoRows(t *testing.T) {
+	onAll(t, takesNoRows)
+}
+
+func takesNoRows(b *bed) {
+	t := b.t
 	for _, n := range []int{1, 16, 256} {
-		b := openBed(t, "", 2)
 		w, y := b.put(make([]float32, n*n)), b.poison(n)
 		for name, err := range map[string]error{
 			"matmul":            b.MatMul(MatMul{N: n, M: n, LdX: n, LdY: n, X: w, W: w, Y: y}),

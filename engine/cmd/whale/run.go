@@ -45,6 +45,7 @@ type runCommand struct {
 	learnFlags
 	pageFlags
 	estimateFlags
+	Harness string `type:"path" placeholder:"FILE" help:"Begin with this harness, a file or a folder with harness.go, instead of the domain's seed."`
 	Config  string `type:"existingfile" help:"YAML file with settings; the run.yaml of a run shows their names."`
 	Out     string `type:"path" placeholder:"DIR" help:"Run folder (default runs/DOMAIN-CONDITION-SEED)."`
 	Threads int    `default:"0" help:"Cores of the device; 0 = all. Results do not depend on it."`
@@ -79,6 +80,13 @@ func (c *runCommand) Run(ctx context.Context) error {
 	defer s.close()
 	if err := c.attach(ctx, s, &config); err != nil {
 		return err
+	}
+	if c.Harness != "" {
+		h, err := openHarness(c.Harness, s.domain)
+		if err != nil {
+			return err
+		}
+		s.domain.Seed = h.Source
 	}
 	store, err := archive.Open(c.Out)
 	if err != nil {

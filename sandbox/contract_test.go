@@ -257,8 +257,8 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestNothingSurvives: a harness that leaves a trace wherever it can finds none of them
-// in the next run, and draws the same numbers again.
+// TestNothingSurvives: a harness that leaves a trace wherever it can (globals, heap, caches,
+// chance) finds none of them in the next run, and draws the same numbers again; by both engines.
 func TestNothingSurvives(t *testing.T) {
 	const source = `package harness
 
@@ -300,7 +300,11 @@ func Run(s *kit.Session) error {
 	return s.Log(fmt.Sprint(count, len(kept), len(heap.values), len(made), next(), first, order, pointer))
 }
 `
-	for name, config := range map[string]Config{"forking": {Workers: 1}, "copying": {Workers: 1, Copying: true}, "two workers": {Workers: 2}} {
+	configs := map[string]Config{"forking": {Workers: 1}, "copying": {Workers: 1, Copying: true}, "two workers": {Workers: 2}}
+	if _, err := exec.LookPath("go"); err == nil {
+		configs["compiled"], configs["compiled, copying"] = Config{Workers: 1, Engine: Compile}, Config{Workers: 1, Engine: Compile, Copying: true}
+	}
+	for name, config := range configs {
 		program := load(t, open(t, config), source)
 		want := ""
 		for range 5 {

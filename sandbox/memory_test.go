@@ -95,6 +95,9 @@ func descriptors(tb testing.TB, box *Sandbox) (n int) {
 // in 1.5 GB; nothing of it stays.
 func TestLiveMemory(t *testing.T) {
 	const sessions, most, mostPages = 200, 640 << 10, 100
+	if raced {
+		t.Skip("the race detector keeps memory of its own for every session")
+	}
 	box := openOwn(t, Config{Workers: 1})
 	defer closeBox(t, box)
 	p := load(t, box, fourTurns)

@@ -66,7 +66,7 @@ func (s Status) Error() string {
 // Error is the failure of one call on one device.
 type Error struct {
 	Status Status
-	Kind   string // "cpu", "simt"
+	Kind   string // "cpu", "simt", "cuda"
 	Op     string // the operator, in lower case: "matmul"
 	Text   string // cause, naming the field for BadShape
 }
@@ -95,7 +95,8 @@ const whyRoom = 256 // bytes for the line that says why Open failed
 
 // WithISA forces an instruction set ("avx512", "avx2" or "portable" on the CPU) instead
 // of the best of the machine, or a way of running the kernels ("reverse", "shuffle",
-// "checked", "library" on simt, see gpu.h). Open answers NoDevice if the machine lacks it.
+// "checked", "library" on simt; "own" on cuda, which then multiplies without cuBLASLt; see
+// gpu.h). Open answers NoDevice if the machine lacks it.
 func WithISA(isa string) Option { return func(o *options) { o.isa = isa } }
 
 // withKernels has simt run a library of its own kernels.
@@ -103,7 +104,8 @@ func withKernels(path string) Option { return func(o *options) { o.kernels = pat
 
 // Open opens the device of a kind that may use the given number of cores, the calling
 // thread being one of them. Idle cores are parked. Kinds: "cpu"; "simt", which runs the CUDA
-// kernels on the CPU thread by thread and needs g++ the first time. Errors: NoDevice,
+// kernels on the CPU thread by thread and needs g++ the first time; "cuda", an NVIDIA card, whose
+// libraries are looked for now and whose kernels are compiled the first time. Errors: NoDevice,
 // NoMemory, BadShape (threads < 1).
 func Open(kind string, threads int, opts ...Option) (*Device, error) {
 	var o options

@@ -155,6 +155,25 @@ void whale_free(whale_device *dev, void *p) {
     else munmap(base, all);
 }
 
+whale_status whale_measure(whale_device *dev, whale_room *out) {
+    *out = (whale_room){0};
+    return dev->gpu ? gpu_measure(dev, out) : WHALE_OK;
+}
+
+whale_status whale_reserve(whale_device *dev, size_t bytes) { return dev->gpu ? gpu_reserve(dev, bytes) : WHALE_OK; }
+
+whale_status whale_sync(whale_device *dev) { return dev->gpu ? gpu_sync(dev) : WHALE_OK; }
+
+whale_status whale_record(whale_device *dev) {
+    if (dev->gpu) return gpu_record(dev);
+    snprintf(dev->error, sizeof dev->error, "the cpu has no graphs");
+    return WHALE_NO_DEVICE;
+}
+
+whale_status whale_end(whale_device *dev, void **graph) { return dev->gpu ? gpu_end(dev, graph) : WHALE_NO_DEVICE; }
+whale_status whale_replay(whale_device *dev, void *graph) { return dev->gpu ? gpu_replay(dev, graph) : WHALE_NO_DEVICE; }
+void         whale_drop(whale_device *dev, void *graph) { if (dev->gpu && graph) gpu_drop(dev, graph); }
+
 whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes) {
     if (dev->gpu) return gpu_upload(dev, dst, host_src, bytes);
     memcpy(dst, host_src, bytes);

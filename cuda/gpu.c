@@ -18,6 +18,7 @@ struct gpu {
     size_t count, room;
     void *scratch;       /* of the call at hand */
     size_t scratch_bytes;
+    uint64_t moved;      /* how often scratch did: recorded graphs point into it */
 };
 
 static const unsigned kernel_threads[kernel_count] = {
@@ -35,6 +36,7 @@ whale_status gpu_open(whale_device *dev, const char *kind, const char *isa, cons
     dev->bf16 = 1;
     whale_status st = WHALE_NO_DEVICE;
     if (!strcmp(kind, "simt")) st = simt_open(&g->b, kernels, isa, threads);
+    else if (!strcmp(kind, "cuda")) st = driver_open(&g->b, kernels, isa);
     else snprintf(dev->error, sizeof dev->error, "no device of the kind %.40s", kind);
     if (st != WHALE_OK) {
         free(g);
@@ -165,9 +167,68 @@ static whale_status scratch(whale_device *dev, size_t bytes, void **out) {
         if (g->scratch) g->b.free(&g->b, g->scratch);
         g->scratch = more;
         g->scratch_bytes = want;
+        g->moved++;
     }
     *out = g->scratch;
     return WHALE_OK;
+}
+
+/* ---- what only a card has ---- */
+
+whale_status gpu_measure(whale_device *dev, whale_room *out) {
+    ALIVE(dev);
+    return dev->gpu->b.room ? note(dev, dev->gpu->b.room(&dev->gpu->b, out)) : WHALE_OK;
+}
+
+whale_status gpu_reserve(whale_device *dev, size_t bytes) {
+    ALIVE(dev);
+    return dev->gpu->b.reserve ? note(dev, dev->gpu->b.reserve(&dev->gpu->b, bytes)) : WHALE_OK;
+}
+
+whale_status gpu_sync(whale_device *dev) {
+    ALIVE(dev);
+    return note(dev, dev->gpu->b.sync(&dev->gpu->b));
+}
+
+typedef struct { void *graph; uint64_t moved; } recorded;
+
+whale_status gpu_record(whale_device *dev) {
+    gpu *g = dev->gpu;
+    ALIVE(dev);
+    if (g->b.record) return note(dev, g->b.record(&g->b));
+    snprintf(dev->error, sizeof dev->error, "%s has no graphs", g->b.isa);
+    return WHALE_NO_DEVICE;
+}
+
+whale_status gpu_end(whale_device *dev, void **graph) {
+    gpu *g = dev->gpu;
+    recorded *r = calloc(1, sizeof *r);
+    *graph = NULL;
+    void *made = NULL;
+    whale_status st = g->broken ? WHALE_BROKEN : note(dev, g->b.end(&g->b, &made));
+    if (st == WHALE_OK && r) {
+        *r = (recorded){made, g->moved};
+        *graph = r;
+        return WHALE_OK;
+    }
+    if (st == WHALE_OK) g->b.drop(&g->b, made), st = WHALE_NO_MEMORY;
+    free(r);
+    return st;
+}
+
+whale_status gpu_replay(whale_device *dev, void *graph) {
+    const recorded *r = graph;
+    gpu *g = dev->gpu;
+    ALIVE(dev);
+    if (r->moved == g->moved) return note(dev, g->b.replay(&g->b, r->graph));
+    snprintf(dev->error, sizeof dev->error, "memory of the device moved since the graph was recorded");
+    return WHALE_BAD_SHAPE;
+}
+
+void gpu_drop(whale_device *dev, void *graph) {
+    recorded *r = graph;
+    dev->gpu->b.drop(&dev->gpu->b, r->graph);
+    free(r);
 }
 
 /* ---- launches ---- */
@@ -278,7 +339,8 @@ static whale_status library_product(whale_device *dev, gpu_product p, factor a, 
 /* C [rows, cols] = A B^T with a sum over K. A is [rows, K], or [K, rows] if a_along; likewise B. */
 static whale_status product(whale_device *dev, gpu_product p, factor a, factor b) {
     if (p.rows == 0 || p.cols == 0 || (p.K == 0 && p.accumulate)) return WHALE_OK;
-    if (dev->gpu->b.product) return library_product(dev, p, a, b);
+    whale_status st = dev->gpu->b.product ? library_product(dev, p, a, b) : WHALE_NO_DEVICE;
+    if (st != WHALE_NO_DEVICE) return st;
     product_args k = {p.rows, p.cols, p.K, p.accumulate, p.a_along ? 1 : a.ld, p.a_along ? a.ld : 1,
                       p.b_along ? 1 : b.ld, p.b_along ? b.ld : 1, p.ldc, a.x, b.x, p.c};
     unsigned x = blocks_of((size_t)p.cols, product_tile), y = blocks_of((size_t)p.rows, product_tile);

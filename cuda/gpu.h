@@ -1,6 +1,6 @@
 /* gpu.h: inside of the devices that run the kernels of the .cu files. gpu.c carries out every
  * call of whale.h over a backend, which knows memory, launches and nothing of models: simt.c
- * runs the kernels on the CPU, thread by thread. */
+ * runs the kernels on the CPU, thread by thread; driver.c is a CUDA card. */
 #ifndef WHALE_GPU_H
 #define WHALE_GPU_H
 
@@ -47,7 +47,7 @@ struct gpu_backend {
     whale_status (*fill)(gpu_backend *b, void *dst, uint32_t word, size_t words);
     whale_status (*launch)(gpu_backend *b, const gpu_launch *l);
     whale_status (*sync)(gpu_backend *b);
-    /* NULL: gpu.c multiplies with the kernels of product.cu. */
+    /* NULL, or NO_DEVICE of a shape: gpu.c multiplies with the kernels of product.cu. */
     whale_status (*product)(gpu_backend *b, const gpu_product *p);
     /* NULL: no graphs. Between record and end, work is noted instead of done; replay does it. A
      * graph holds pointers and shapes, not contents. */
@@ -55,6 +55,9 @@ struct gpu_backend {
     whale_status (*end)(gpu_backend *b, void **graph);
     whale_status (*replay)(gpu_backend *b, void *graph);
     void (*drop)(gpu_backend *b, void *graph);
+    /* NULL: as whale.h says of a device that is no card. */
+    whale_status (*reserve)(gpu_backend *b, size_t bytes);
+    whale_status (*room)(gpu_backend *b, whale_room *out);
 };
 
 /* ---- backends: fill in *b or answer NO_DEVICE with a line in b->error ---- */
@@ -63,6 +66,10 @@ struct gpu_backend {
  * "forward", "reverse", "shuffle": how the threads of a block take turns; "library": forward,
  * products by a plain loop instead of kernels; "checked": forward, every access is examined. */
 whale_status simt_open(gpu_backend *b, const char *kernels, const char *order, int threads);
+
+/* where has four lines: the folder of cubins, one for each .cu file; the library of the driver; that
+ * of cuBLASLt, or empty; the number of the card. way "own": products by product.cu all the same. */
+whale_status driver_open(gpu_backend *b, const char *where, const char *way);
 
 /* ---- gpu.c ---- */
 
@@ -74,6 +81,13 @@ void         gpu_free(whale_device *dev, void *p);
 whale_status gpu_upload(whale_device *dev, void *dst, const void *host, size_t bytes);
 whale_status gpu_download(whale_device *dev, void *host, const void *src, size_t bytes);
 whale_status gpu_copy(whale_device *dev, void *dst, const void *src, size_t bytes);
+whale_status gpu_measure(whale_device *dev, whale_room *out);
+whale_status gpu_reserve(whale_device *dev, size_t bytes);
+whale_status gpu_sync(whale_device *dev);
+whale_status gpu_record(whale_device *dev);
+whale_status gpu_end(whale_device *dev, void **graph);
+whale_status gpu_replay(whale_device *dev, void *graph);
+void         gpu_drop(whale_device *dev, void *graph);
 whale_status gpu_fill(whale_device *dev, float *x, size_t n, float value);
 whale_status gpu_add(whale_device *dev, float *y, const float *x, size_t n);
 whale_status gpu_embed_forward(whale_device *dev, const whale_embed *a);

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/cpu"
 )
@@ -25,7 +26,15 @@ var sources embed.FS
 
 // kernelsFor is where the device of a kind finds its compiled kernels; "" for the CPU.
 func kernelsFor(kind, isa string) (string, error) {
-	if kind != "simt" {
+	switch kind {
+	case "simt":
+	case "cuda":
+		c, err := findCard()
+		if err != nil {
+			return "", err
+		}
+		return c.where()
+	default:
 		return "", nil
 	}
 	units, err := fs.Glob(sources, "*.cu")
@@ -43,7 +52,7 @@ type simtBuild struct {
 	compiler, dir string
 }
 
-var simtMu sync.Mutex // one compilation at a time; another process may do the same beside us
+var simtMu sync.Mutex // one compilation at a time in this process
 
 // simtLibrary is the path of the kernels compiled for this machine. The library is made once and
 // kept in the user's cache folder under the hash of all that goes into it.
@@ -70,6 +79,18 @@ func simtLibrary(b simtBuild) (string, error) {
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", fmt.Errorf("kernels of simt: %w", err)
+	}
+	// Another process that wants the same waits here and then finds it.
+	lock, err := os.OpenFile(filepath.Join(cache, "simt.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("kernels of simt: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("kernels of simt: %w", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
 	}
 	b.dir, err = os.MkdirTemp(cache, "simt-build-")
 	if err != nil {

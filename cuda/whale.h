@@ -1,7 +1,7 @@
 /* whale.h: the one C interface of the numeric library.
  *
- * Every device implements exactly these calls: the CPU, and simt, which runs the CUDA kernels
- * on the CPU thread by thread.
+ * Every device implements exactly these calls: the CPU, a CUDA card, and simt, which runs the
+ * CUDA kernels on the CPU thread by thread.
  * All calls return a whale_status; the text of the last failure of a device is
  * whale_error(dev). Pointers named without `host_` are device memory got from
  * whale_alloc; on the CPU device that is ordinary memory, 64-byte aligned.
@@ -47,10 +47,10 @@ typedef enum {
 
 typedef struct whale_device whale_device;
 
-/* kind "cpu" or "simt"; threads >= 1 is the number of cores the device may use (the calling
+/* kind "cpu", "simt" or "cuda"; threads >= 1 is the number of cores the device may use (the calling
  * thread is one of them; the others park when idle). isa "" = best of the machine,
- * or "avx512", "avx2", "portable" to force a path (tests run all of them); of simt, see simt_open
- * in gpu.h. kernels is where a device finds its compiled kernels; "" for the CPU. On failure one
+ * or "avx512", "avx2", "portable" to force a path (tests run all of them); of simt and cuda, see
+ * simt_open and driver_open in gpu.h. kernels is where a device finds its compiled kernels; "" for the CPU. On failure one
  * line that says why goes to why [room]. */
 whale_status whale_open(const char *kind, int threads, const char *isa, const char *kernels, whale_device **out, char *why, size_t room);
 void         whale_close(whale_device *dev);
@@ -65,6 +65,28 @@ void         whale_free(whale_device *dev, void *p);
 whale_status whale_upload(whale_device *dev, void *dst, const void *host_src, size_t bytes);
 whale_status whale_download(whale_device *dev, void *host_dst, const void *src, size_t bytes);
 whale_status whale_copy(whale_device *dev, void *dst, const void *src, size_t bytes);
+
+
+/* Memory of a card, in bytes: all that it has, what no process holds, what this device got of it,
+ * what it has given out, the most it had given out; and bytes a second that its memory can move,
+ * by its clock and width (0: not known). All 0 on a device that is no card. */
+typedef struct { size_t card_total, card_free, held, used, peak; double bandwidth; } whale_room;
+whale_status whale_measure(whale_device *dev, whale_room *out);
+/* Holds at least so many bytes from here on, in one piece where it can. NO_MEMORY if the card has
+ * not so many free. Nothing on a device that is no card. */
+whale_status whale_reserve(whale_device *dev, size_t bytes);
+/* Waits until all is done that was asked for; what went wrong on the way is told here at the latest. */
+whale_status whale_sync(whale_device *dev);
+
+/* Graphs: what is asked for between record and end is noted instead of done, and replay does it, with
+ * the contents that memory has by then: pointers and shapes are those of the recording. Only
+ * operators may be recorded that need no new memory; indices are checked when they are recorded, not
+ * when they are replayed. NO_DEVICE: this device has no graphs. BAD_SHAPE of a replay: memory of the
+ * device's own moved since; drop the graph and record it anew. Whoever ended a recording drops it. */
+whale_status whale_record(whale_device *dev);
+whale_status whale_end(whale_device *dev, void **graph);
+whale_status whale_replay(whale_device *dev, void *graph);
+void         whale_drop(whale_device *dev, void *graph);
 
 /* x[0..n) = value */
 whale_status whale_fill(whale_device *dev, float *x, size_t n, float value);

@@ -30,6 +30,7 @@ extern __thread simt_view *simt_now __attribute__((tls_model("initial-exec")));
 #define KERNEL(threads, name, type)                                                        \
     static void name##_thread(const type &a);                                              \
     extern "C" __attribute__((visibility("default"))) void name(const void *args) { name##_thread(*(const type *)args); }         \
+    extern "C" __attribute__((visibility("default"))) const unsigned name##_bytes = sizeof(type);  \
     static void name##_thread(const type &a)
 #define SHARED(type, name) type *name = (type *)simt_now->shared
 #define INF __builtin_inff()

@@ -26,7 +26,15 @@ var sources embed.FS
 
 // kernelsFor is where the device of a kind finds its compiled kernels; "" for the CPU.
 func kernelsFor(kind, isa string) (string, error) {
-	if kind != "simt" {
+	switch kind {
+	case "simt":
+	case "cuda":
+		c, err := findCard()
+		if err != nil {
+			return "", err
+		}
+		return c.where()
+	default:
 		return "", nil
 	}
 	units, err := fs.Glob(sources, "*.cu")

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -302,6 +303,7 @@ func TestPageInABrowser(t *testing.T) {
 	defer cancel()
 	command := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir="+t.TempDir(),
 		"--remote-debugging-port=0", "--enable-logging=stderr", server.URL)
+	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = 10 * time.Second
@@ -346,5 +348,44 @@ func TestFolderWithoutARun(t *testing.T) {
 	}
 	if r, err = http.Get(server.URL + "/metrics"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("%v %v", r, err)
+	}
+}
+
+// The page of a run of 100,000 rollouts: the list filtered and sorted, the report itself,
+// one rollout. The lists are read once, by the request before.
+func BenchmarkLargeRun(b *testing.B) {
+	folder := b.TempDir()
+	store, err := archive.Open(folder)
+	if err != nil {
+		b.Fatal(err)
+	}
+	parts := enginetest.Parts(store)
+	config := enginetest.Config()
+	config.Condition, config.Rollouts, config.Steps, config.Samples, config.CurveSamples = "weight-only", 100_000, 100, 64, 0
+	if _, err := engine.Run(b.Context(), config, parts); err != nil {
+		b.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		b.Fatal(err)
+	}
+	handler := New(folder, parts.Domain, nil).Handler()
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK {
+			b.Fatal(path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	for _, path := range []string{"/rollouts?state=wrong&sort=tokens&down=1", "/rollouts?page=500", "/", "/metrics"} {
+		b.Run(strings.ReplaceAll(path, "/", "_"), func(b *testing.B) {
+			get(path)
+			for b.Loop() {
+				get(path)
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.Sys)/1e6, "MB")
+		})
 	}
 }

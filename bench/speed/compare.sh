@@ -36,7 +36,7 @@ fi
 lib="$debian/usr/lib/x86_64-linux-gnu"
 old() {
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_WAIT_POLICY=passive PYTHONPATH="$debian/usr/lib/python3/dist-packages" \
-		LD_LIBRARY_PATH="$lib/openblas-openmp:$lib:$lib/blas:$lib/lapack" /usr/bin/python3 "$here/peer_debian.py" "$@" 2>/dev/null
+		LD_LIBRARY_PATH="$lib/openblas-openmp:$lib:$debian/usr/lib:$debian/lib/x86_64-linux-gnu" /usr/bin/python3 "$here/peer_debian.py" "$@" 2>/dev/null
 }
 
 # llama.cpp's library, headers from the source bundle beside it, and a small program on its C interface.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
@@ -124,7 +125,11 @@ func (p *process) standby() {
 			p.reading = true
 			for failed == nil && (p.waiting > 0 || starting) {
 				p.mu.Unlock()
+				p.outbox.uncork()
 				failed = p.receive()
+				// Sessions that answer at once do so now, and their answers go together.
+				p.outbox.cork()
+				runtime.Gosched()
 				select {
 				case <-p.ready:
 					starting = false
@@ -136,6 +141,7 @@ func (p *process) standby() {
 			p.free.Signal()
 		}
 		p.mu.Unlock()
+		p.outbox.uncork()
 		if failed != nil {
 			return
 		}

@@ -39,8 +39,8 @@ func TestNeighbours(t *testing.T) {
 	}
 	for _, d := range deaf {
 		box := boxes[d.by]
-		if box == nil {
-			continue
+		if box == nil || raced && !long() && d.body == deafCall && d.by == Compile {
+			continue // to this process it is the one before
 		}
 		guest := load(t, box, hostileSource(d.body)).(*program)
 		waiting, finish, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -6,13 +6,15 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 )
 
-// outbox writes frames: what comes while somebody writes goes with that one's next write.
+// outbox writes frames: what comes while somebody writes goes with that one's next write, and
+// what comes while it is corked goes with the write of whoever takes the cork off.
 type outbox struct {
 	link   *abi.Link
 	broken func() // called when nothing can be written any more
 
 	mu      sync.Mutex
 	idle    *sync.Cond // on mu: nobody writes and nobody will
+	corked  bool
 	writing bool
 	closed  bool
 	frames  []byte // to be written
@@ -32,9 +34,31 @@ func (o *outbox) send(f abi.Frame) {
 		return
 	}
 	o.frames = abi.AppendFrame(o.frames, f)
-	if o.writing {
+	if o.writing || o.corked && len(o.frames) < largeFrame {
 		return
 	}
+	o.write()
+}
+
+// cork keeps what is sent until uncork, unless it is much.
+func (o *outbox) cork() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corked = true
+}
+
+// uncork writes what was kept.
+func (o *outbox) uncork() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corked = false
+	if !o.writing && len(o.frames) > 0 {
+		o.write()
+	}
+}
+
+// write writes until nothing is left. The caller holds o.mu and nobody else writes.
+func (o *outbox) write() {
 	o.writing = true
 	for len(o.frames) > 0 && !o.closed {
 		frames := o.frames

@@ -60,11 +60,10 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "engine")
 	defer theirs.Close()
-	shared, err := unix.MemfdCreate("whale-running", unix.MFD_CLOEXEC)
+	sharedFile, err := sharedMemory(config.without)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("memfd_create: %w", err), unix.Close(pair[0]))
+		return nil, errors.Join(err, unix.Close(pair[0]))
 	}
-	sharedFile := os.NewFile(uintptr(shared), "running")
 	defer sharedFile.Close()
 	if err := sharedFile.Truncate(abi.RunningSize); err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]))
@@ -72,7 +71,7 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	p := &process{ready: make(chan struct{}), dead: make(chan struct{}), call: make(chan struct{}, 1),
 		sessions: map[uint32]*seat{}, cancelled: map[uint32]bool{}, images: map[engine.HarnessID]*loading{}}
 	p.free = sync.NewCond(&p.mu)
-	if p.memory, err = unix.Mmap(shared, 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if p.memory, err = unix.Mmap(int(sharedFile.Fd()), 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, errors.Join(fmt.Errorf("mmap: %w", err), unix.Close(pair[0]))
 	}
 	p.running = abi.RunningAt(p.memory)
@@ -80,7 +79,7 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]), unix.Munmap(p.memory))
 	}
-	p.cmd = &exec.Cmd{Path: self, Args: []string{"whale-sandbox"}, Env: worker.Environment(config.CacheDir), Dir: "/",
+	p.cmd = &exec.Cmd{Path: self, Args: []string{"whale-sandbox"}, Env: worker.Environment(config.CacheDir, config.without), Dir: "/",
 		ExtraFiles: []*os.File{theirs, sharedFile}, Stderr: &p.stderr,
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if err := p.cmd.Start(); err != nil {
@@ -93,6 +92,28 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	go p.bury(pair[0])
 	p.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config, compiles))})
 	return p, nil
+}
+
+// sharedMemory is a file without a name, of which both sides map the beginning: a memfd, or a
+// file that was removed where the kernel has none.
+func sharedMemory(without abi.Lacking) (*os.File, error) {
+	if without&abi.NoMemfd == 0 {
+		fd, err := unix.MemfdCreate("whale-running", unix.MFD_CLOEXEC)
+		if err == nil {
+			return os.NewFile(uintptr(fd), "running"), nil
+		}
+		if !errors.Is(err, unix.ENOSYS) {
+			return nil, fmt.Errorf("memfd_create: %w", err)
+		}
+	}
+	file, err := os.CreateTemp("", "whale-running-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // kill ends the worker; bury does the rest. It may be gone already.

@@ -32,6 +32,8 @@ type Config struct {
 	// Copying makes fresh sandboxes by copying whole memories, as on a kernel without
 	// memfd and pagemap. Slow; for tests.
 	Copying bool
+
+	without abi.Lacking // what the kernel is taken to lack, for tests
 }
 
 // Limits are what one run, or the initialisation of a source, may use. Zero = default.
@@ -189,6 +191,6 @@ func (s *Sandbox) Level(ctx context.Context) (Level, error) {
 }
 
 func setup(c Config, compiles bool) abi.Setup {
-	return abi.Setup{CacheDir: c.CacheDir, Compiles: compiles, Copying: c.Copying, MaxMemory: int(c.Limits.Memory),
+	return abi.Setup{CacheDir: c.CacheDir, Compiles: compiles, Copying: c.Copying, Without: c.without, MaxMemory: int(c.Limits.Memory),
 		MaxTime: int(c.Limits.Time), MaxCalls: c.Limits.Calls, MaxOutput: int(c.Limits.Output)}
 }

@@ -38,7 +38,7 @@ var forms = []struct {
 	{"load result", LoadResult{Refusal{1, 2, "r", "s", "t"}, Limit{"time", 3, 2}, "fault"},
 		func(v any) []byte { return AppendLoadResult(nil, v.(LoadResult)) },
 		func(b []byte) (any, error) { v, err := DecodeLoadResult(b); return v, err }},
-	{"setup", Setup{"/cache", true, false, 1, 2, 3, 4},
+	{"setup", Setup{"/cache", true, false, NoPagemap | NoLandlock, 1, 2, 3, 4},
 		func(v any) []byte { return AppendSetup(nil, v.(Setup)) },
 		func(b []byte) (any, error) { v, err := DecodeSetup(b); return v, err }},
 	{"run result", RunResult{End{Error, "e"}, Limit{"stack", 1, 1}, "f", 12345678901, 7, 40},

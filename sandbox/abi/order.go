@@ -76,21 +76,35 @@ func (d *decoder) limit() Limit {
 	return Limit{Kind: d.string(), Value: d.int(), Limit: d.int()}
 }
 
+// Lacking is a set of what a kernel may lack: a worker does without it even where it is there,
+// so that tests see what becomes of the sandbox on such a machine.
+type Lacking int
+
+// What a kernel may lack.
+const (
+	NoMemfd Lacking = 1 << iota
+	NoPagemap
+	NoPagemapScan
+	NoSeccomp
+	NoLandlock
+)
+
 // Setup is what a worker must know before it can work.
 type Setup struct {
 	CacheDir  string
 	Compiles  bool // sources of LoadOrders are wasm modules of compiled candidates
 	Copying   bool // as if the kernel had neither memfd nor pagemap
-	MaxMemory int  // bytes of a guest's memory
-	MaxTime   int  // nanoseconds in guest code, per run or load
-	MaxCalls  int  // host calls per run
-	MaxOutput int  // bytes of requests per run
+	Without   Lacking
+	MaxMemory int // bytes of a guest's memory
+	MaxTime   int // nanoseconds in guest code, per run or load
+	MaxCalls  int // host calls per run
+	MaxOutput int // bytes of requests per run
 }
 
 // AppendSetup adds the encoded form of a setup to b.
 func AppendSetup(b []byte, s Setup) []byte {
 	b = appendInt(appendInt(appendString(b, s.CacheDir), bit(s.Compiles)), bit(s.Copying))
-	for _, v := range []int{s.MaxMemory, s.MaxTime, s.MaxCalls, s.MaxOutput} {
+	for _, v := range []int{int(s.Without), s.MaxMemory, s.MaxTime, s.MaxCalls, s.MaxOutput} {
 		b = appendInt(b, v)
 	}
 	return b
@@ -99,7 +113,7 @@ func AppendSetup(b []byte, s Setup) []byte {
 // DecodeSetup reads what AppendSetup wrote.
 func DecodeSetup(b []byte) (Setup, error) {
 	d := decoder{b: b}
-	s := Setup{CacheDir: d.string(), Compiles: d.int() != 0, Copying: d.int() != 0}
+	s := Setup{CacheDir: d.string(), Compiles: d.int() != 0, Copying: d.int() != 0, Without: Lacking(d.int())}
 	for _, v := range []*int{&s.MaxMemory, &s.MaxTime, &s.MaxCalls, &s.MaxOutput} {
 		*v = d.int()
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	// Copying makes instances by copying whole memories, as if the kernel had neither
 	// memfd nor pagemap.
 	Copying bool
+	// NoMemfd, NoPagemap and NoPagemapScan take the kernel to lack these, for tests.
+	NoMemfd, NoPagemap, NoPagemapScan bool
 	// OneThread promises that instances run, and are reset, on one thread of the system: its
 	// page faults then tell whether a run wrote to new pages.
 	OneThread bool
@@ -77,22 +79,36 @@ func (m *Machine) openKernel() {
 		m.fallbacks = append(m.fallbacks, fmt.Sprintf("pages of %d bytes: memories are copied", os.Getpagesize()))
 		return
 	}
-	if fd, err := unix.MemfdCreate("whale-probe", unix.MFD_CLOEXEC); err != nil {
+	if fd, err := m.probeMemfd(); err != nil {
 		m.config.Copying = true
 		m.fallbacks = append(m.fallbacks, "no memfd: memories are copied")
 		return
 	} else if err := unix.Close(fd); err != nil {
 		m.fallbacks = append(m.fallbacks, "close: "+err.Error())
 	}
-	var err error
-	if m.dirty, err = openDirtyPages(); err != nil {
-		m.fallbacks = append(m.fallbacks, "no pagemap: a reset copies the whole memory")
+	if m.config.NoPagemap {
+		m.fallbacks = append(m.fallbacks, noPagemap)
 		return
 	}
+	var err error
+	if m.dirty, err = openDirtyPages(); err != nil {
+		m.fallbacks = append(m.fallbacks, noPagemap)
+		return
+	}
+	m.dirty.scans = m.dirty.scans && !m.config.NoPagemapScan
 	m.dirty.counts = m.config.OneThread
 	if !m.dirty.scans {
 		m.fallbacks = append(m.fallbacks, "no PAGEMAP_SCAN: a reset reads the whole page table")
 	}
+}
+
+const noPagemap = "no pagemap: a reset copies the whole memory"
+
+func (m *Machine) probeMemfd() (int, error) {
+	if m.config.NoMemfd {
+		return -1, unix.ENOSYS
+	}
+	return unix.MemfdCreate("whale-probe", unix.MFD_CLOEXEC)
 }
 
 // compile tries the cache, then a fresh cache, then no cache.

@@ -3,10 +3,13 @@ package worker
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 )
 
 // Variable is the environment variable that makes a process a worker. Its value is the
@@ -21,6 +24,9 @@ const (
 // cacheVariable names the folder of compiled code to the first stage.
 const cacheVariable = "WHALE_SANDBOX_CACHE"
 
+// withoutVariable tells the first stage what the kernel is taken to lack.
+const withoutVariable = "WHALE_SANDBOX_WITHOUT"
+
 // Descriptors that a worker is started with.
 const (
 	socketFD  = 3
@@ -29,8 +35,8 @@ const (
 
 // Environment is what a worker's process is started with; cacheDir is the only folder that
 // it will be able to write.
-func Environment(cacheDir string) []string {
-	return []string{Variable + "=" + stageConfine, cacheVariable + "=" + cacheDir}
+func Environment(cacheDir string, without abi.Lacking) []string {
+	return []string{Variable + "=" + stageConfine, cacheVariable + "=" + cacheDir, withoutVariable + "=" + strconv.Itoa(int(without))}
 }
 
 // Main does a worker's work and exits if this process is a worker; else it returns at
@@ -74,11 +80,12 @@ func confine() {
 	if signal, err := deathSignal(); err == nil && signal == int(unix.SIGKILL) {
 		held = append(held, "dies_with_parent")
 	}
-	if len(held) > 0 && held[0] == "no_new_privs" {
+	without, err := strconv.Atoi(os.Getenv(withoutVariable))
+	if err == nil && abi.Lacking(without)&abi.NoLandlock == 0 && len(held) > 0 && held[0] == "no_new_privs" {
 		held = append(held, landlock(os.Getenv(cacheVariable))...)
 	}
 	env := []string{Variable + "=" + stageServe + ":" + strings.Join(held, ",")}
-	err := unix.Exec("/proc/self/exe", os.Args[:1], env)
+	err = unix.Exec("/proc/self/exe", os.Args[:1], env)
 	// Without /proc the worker works in the process that it is, less confined.
 	_, _ = os.Stderr.WriteString("sandbox worker: not started anew: " + err.Error() + "\n")
 	os.Exit(run(nil))

@@ -62,7 +62,7 @@ func run(confinement []string) int {
 	report.Confinement = confinement
 	if report.Fault == "" {
 		go s.watch.loop()
-		if seccomp(s.setup.Compiles) {
+		if s.setup.Without&abi.NoSeccomp == 0 && seccomp(s.setup.Compiles) {
 			report.Confinement = append(report.Confinement, "seccomp")
 		} else {
 			report.Fallbacks = append(report.Fallbacks, "no seccomp: a worker may make any system call")
@@ -135,7 +135,9 @@ func (s *server) open() abi.Report {
 }
 
 func (s *server) forking() fork.Config {
-	return fork.Config{CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying, OneThread: true}
+	without := s.setup.Without
+	return fork.Config{CacheDir: s.setup.CacheDir, MaxMemory: s.setup.MaxMemory, Copying: s.setup.Copying, OneThread: true,
+		NoMemfd: without&abi.NoMemfd != 0, NoPagemap: without&abi.NoPagemap != 0, NoPagemapScan: without&abi.NoPagemapScan != 0}
 }
 
 // greet checks that a guest was built from this tree and asks where its run id is.

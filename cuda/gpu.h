@@ -71,7 +71,34 @@ whale_status simt_open(gpu_backend *b, const char *kernels, const char *order, i
  * of cuBLASLt, or empty; the number of the card. way "own": products by product.cu all the same. */
 whale_status driver_open(gpu_backend *b, const char *where, const char *way);
 
-/* ---- gpu.c ---- */
+/* ---- gpu.c, for gpu_op.c ---- */
+
+/* Index memory with its copy on the host, where op.c looks at it. */
+typedef struct { char *begin; size_t bytes; char *host; } index_range;
+
+struct gpu {
+    gpu_backend b;
+    int broken;          /* the device is lost */
+    index_range *ranges; /* by address */
+    size_t count, room;
+    void *scratch;       /* of the call at hand */
+    size_t scratch_bytes;
+    uint64_t moved;      /* how often scratch did: recorded graphs point into it */
+};
+
+#define ALIVE(dev) \
+    do { if ((dev)->gpu->broken) return WHALE_BROKEN; } while (0)
+#define TRY(call) \
+    do { whale_status st_ = (call); if (st_ != WHALE_OK) return st_; } while (0)
+
+/* Remembers a lost device; the line that says why stays in dev->error. */
+whale_status gpu_note(whale_device *dev, whale_status st);
+/* Room for the call at hand; contents are lost. */
+whale_status gpu_scratch(whale_device *dev, size_t bytes, void **out);
+/* Launches l; its threads and the third number of its grid are filled in. A grid of no blocks is no work. */
+whale_status gpu_launch_kernel(whale_device *dev, gpu_launch l);
+
+/* ---- gpu.c, gpu_op.c ---- */
 
 whale_status gpu_open(whale_device *dev, const char *kind, const char *isa, const char *kernels, int threads);
 void         gpu_close(whale_device *dev);

@@ -57,6 +57,8 @@ func fourTurnRollouts(b *testing.B, by string) {
 func BenchmarkLoad(b *testing.B) {
 	box := open(b, Config{Workers: 1})
 	n := 0
+	load(b, box, fourTurns)
+	own, theirs := processorTime(b, os.Getpid()), workersTime(b, box)
 	for b.Loop() {
 		n++
 		p := load(b, box, fourTurns+fmt.Sprintf("// %d\n", n))
@@ -64,6 +66,8 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(processorTime(b, os.Getpid())-own)/float64(b.N), "engine-cpu-ns/op")
+	b.ReportMetric(float64(workersTime(b, box)-theirs)/float64(b.N), "worker-cpu-ns/op")
 }
 
 func BenchmarkOpen(b *testing.B) {

@@ -11,8 +11,14 @@ make -s build
 out=${1:-runs/conditions}
 mkdir -p "$out"
 
-# whale's budget of 3 cycles of (E 6 steps, I 4 iterations of 3 candidates)
-budget=5888
+# What whale takes for 3 cycles of (E 6 steps, I 4 iterations of 3 candidates), on chess for 2:
+# its conversations are long, and its model has little to learn.
+budget() {
+    case $1 in
+    chess) echo --rollouts 3712 --cycles 2 --limit-test 128 ;;
+    *) echo --rollouts 5888 --cycles 3 ;;
+    esac
+}
 conditions="whale adaptive prompt-only weight-only harness-only stagewise-weights-first stagewise-harness-first"
 
 study() { # NAME FLAGS...
@@ -22,19 +28,19 @@ study() { # NAME FLAGS...
         return
     fi
     echo "== $name" >&2
-    ./whale run "$@" --rollouts "$budget" --out "$out/$name" >"$out/$name.txt"
+    ./whale run "$@" --out "$out/$name" >"$out/$name.txt"
 }
 
-for seed in ${SEEDS:-1 2 3}; do
-    for domain in ${DOMAINS:-lookup sums chess}; do
+for domain in ${DOMAINS:-lookup sums chess}; do
+    for seed in ${SEEDS:-1 2 3}; do
         for condition in $conditions; do
-            study "$domain-$condition-$seed" --domain "$domain" --condition "$condition" --cycles 3 --seed "$seed"
+            study "$domain-$condition-$seed" --domain "$domain" --condition "$condition" --seed "$seed" $(budget "$domain")
         done
         if [ "$domain" = lookup ]; then # more, shorter cycles and longer ones; the budget ends them
-            study "$domain-E2-I2-$seed" --domain "$domain" --steps 2 --iterations 2 --cycles 40 --seed "$seed"
-            study "$domain-E2-I4-$seed" --domain "$domain" --steps 2 --iterations 4 --cycles 40 --seed "$seed"
-            study "$domain-E6-I2-$seed" --domain "$domain" --steps 6 --iterations 2 --cycles 40 --seed "$seed"
-            study "$domain-E10-I6-$seed" --domain "$domain" --steps 10 --iterations 6 --cycles 40 --seed "$seed"
+            for schedule in "2 2" "2 4" "6 2" "10 6"; do
+                set -- $schedule
+                study "$domain-E$1-I$2-$seed" --domain "$domain" --steps "$1" --iterations "$2" --seed "$seed" --rollouts 5888 --cycles 40
+            done
         fi
     done
 done

@@ -36,12 +36,13 @@ for domain in ${DOMAINS:-lookup sums chess}; do
         for condition in $conditions; do
             study "$domain-$condition-$seed" --domain "$domain" --condition "$condition" --seed "$seed" $(budget "$domain")
         done
-        if [ "$domain" = lookup ]; then # more, shorter cycles and longer ones; the budget ends them
-            for schedule in "2 2" "2 4" "6 2" "10 6"; do
-                set -- $schedule
-                study "$domain-E$1-I$2-$seed" --domain "$domain" --steps "$1" --iterations "$2" --seed "$seed" --rollouts 5888 --cycles 40
-            done
-        fi
+    done
+done
+# more, shorter cycles and longer ones; the budget ends them
+for seed in ${SEEDS:-1 2 3}; do
+    for schedule in ${SCHEDULES:-2-2 2-4 6-2 10-6}; do
+        study "lookup-E${schedule%-*}-I${schedule#*-}-$seed" --domain lookup --seed "$seed" \
+            --steps "${schedule%-*}" --iterations "${schedule#*-}" --rollouts 5888 --cycles 40
     done
 done
 ./whale report --study "$out/study.html" "$out"/*/ | tee "$out/study.txt"

@@ -227,6 +227,9 @@ type measurement struct {
 
 // all works through the candidates, some at a time, and turns sums into means.
 func (b *measurement) all(ctx context.Context, candidates []engine.Harness) error {
+	if err := b.start(ctx); err != nil {
+		return err
+	}
 	work := make(chan engine.Harness)
 	failed := make(chan error, b.command.Parallel)
 	began := time.Now()
@@ -269,6 +272,27 @@ func (b *measurement) all(ctx context.Context, candidates []engine.Harness) erro
 		}
 	}
 	return err
+}
+
+// start loads the seed in every worker: what it takes to start them is no candidate's cost.
+func (b *measurement) start(ctx context.Context) error {
+	workers := b.command.Workers
+	if workers == 0 {
+		workers = runtime.NumCPU()
+	}
+	failed := make([]error, workers)
+	var wait sync.WaitGroup
+	for n := range workers {
+		wait.Go(func() {
+			p, err := b.box.Load(ctx, engine.NewHarness(fmt.Sprintf("%s\n// worker %d\n", b.hosts.domain.Seed, n), engine.Meta{Proposer: "bench"}))
+			if err == nil {
+				err = p.Close()
+			}
+			failed[n] = err
+		})
+	}
+	wait.Wait()
+	return errors.Join(failed...)
 }
 
 // candidate loads one and runs it. A candidate that is refused or fails is counted.

@@ -1,101 +1,26 @@
 package cuda
 
 import (
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seed-7c27e6b8/whale/cuda/fakecard"
 )
 
-// fakeCard is a folder with NVIDIA's libraries as testdata/fake makes them, which the device
-// "cuda" is led to; gone are symbols that its driver lacks. It answers the file that the fake
-// writes what happened to. The kernels are those of simt.
-func fakeCard(t *testing.T, gone ...string) (log string) {
+// fakeCard leads the device "cuda" to libraries that only look like NVIDIA's.
+func fakeCard(t *testing.T, gone ...string) *fakecard.Card {
 	t.Helper()
-	units, err := fs.Glob(sources, "*.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	kernels, err := simtLibrary(simtBuild{sources: sources, units: units})
+	kernels, err := SIMTKernels()
 	if err != nil {
 		t.Skip(err)
 	}
-	dir, fake := t.TempDir(), fakeLibrary(t, filepath.Dir(kernels), gone)
-	for _, l := range []library{driverLibrary, compilerLibrary, blasLibrary} {
-		if err := os.Symlink(fake, filepath.Join(dir, l.files[0])); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log = filepath.Join(dir, "log")
-	t.Setenv(LibrariesEnv, dir)
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	t.Setenv("FAKE_KERNELS", kernels)
-	t.Setenv("FAKE_LOG", log)
-	return log
-}
-
-// fakeLibrary compiles the fake into a folder, unless it is there.
-func fakeLibrary(t *testing.T, cache string, gone []string) string {
-	t.Helper()
-	args := []string{"-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "testdata/fake/driver.c", "testdata/fake/libraries.c", "-ldl"}
-	for _, symbol := range gone {
-		args = append(args, "-D"+symbol+"=gone_"+symbol)
-	}
-	h := sha256.New()
-	fmt.Fprintln(h, args)
-	for _, file := range []string{"testdata/fake/driver.c", "testdata/fake/libraries.c", "testdata/fake/fake.h", "driver.h", "card.h", "kernels.h", "whale.h", "simt/job.h"} {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Write(data)
-	}
-	path := filepath.Join(cache, fmt.Sprintf("fake-%x.so", h.Sum(nil)[:12]))
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	made := filepath.Join(t.TempDir(), "fake.so")
-	if out, err := exec.Command("gcc", append(args, "-o", made)...).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	data, err := os.ReadFile(made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	beside, err := os.CreateTemp(cache, "fake-build-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = beside.Write(data)
-	if err := errors.Join(err, beside.Close(), os.Rename(beside.Name(), path)); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// happened counts the lines of a fake's log that begin with a word, and is the last one's number.
-func happened(t *testing.T, log, word string) (times, last int) {
-	t.Helper()
-	text, err := os.ReadFile(log)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), word+" "); ok {
-			times++
-			if last, err = strconv.Atoi(rest); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return times, last
+	return fakecard.Use(t, kernels, gone...)
 }
 
 // cardBed opens the device "cuda"; it fails the test if it can't.
@@ -122,7 +47,7 @@ func runTable(t *testing.T, d *Device, cases []opCase) {
 
 // The one table through all of the driver's backend, with products by the fake's cuBLASLt.
 func TestOpsOnAFakeCard(t *testing.T) {
-	log := fakeCard(t)
+	card := fakeCard(t)
 	b := cardBed(t, "")
 	if b.ISA() != "sm_90, cuBLASLt" {
 		t.Errorf("the device is %q", b.ISA())
@@ -133,14 +58,14 @@ func TestOpsOnAFakeCard(t *testing.T) {
 	if limit := int64(32<<20 + 8<<20); room.Used > limit || room.Peak < room.Used || room.Held > 256<<20 {
 		t.Errorf("after the table the card has %+v, want no more in use than workspace and scratch", room)
 	}
-	if n, _ := happened(t, log, "alloc"); n > 4 {
+	if n, _ := card.Happened("alloc"); n > 4 {
 		t.Errorf("%d pieces of memory from the driver, want few large ones", n)
 	}
-	if n, _ := happened(t, log, "heuristic"); n > 2*len(matmulCases(simtWork()))*3 {
+	if n, _ := card.Happened("heuristic"); n > 2*len(matmulCases(simtWork()))*3 {
 		t.Errorf("cuBLASLt was asked %d times how to multiply", n)
 	}
 	b.Close()
-	if n, left := happened(t, log, "release with bytes left"); n != 1 || left != 0 {
+	if n, left := card.Happened("release with bytes left"); n != 1 || left != 0 {
 		t.Errorf("%d releases with %d bytes left, want 1 with 0", n, left)
 	}
 }
@@ -160,12 +85,12 @@ func TestOpsOnTheCard(t *testing.T) {
 func TestCardsThatWillNotDo(t *testing.T) {
 	cases := []struct {
 		name, env, value string
-		remove           library
+		lose             int // 1 + the number of a library
 		status           Status
 		says             string
 	}{
-		{name: "no driver", remove: driverLibrary, status: NoDevice, says: "the NVIDIA driver (libcuda) is in none of the usual places"},
-		{name: "no compiler", remove: compilerLibrary, status: NoDevice, says: "NVRTC (libnvrtc) is in none of the usual places"},
+		{name: "no driver", lose: 1, status: NoDevice, says: "the NVIDIA driver (libcuda) is in none of the usual places"},
+		{name: "no compiler", lose: 2, status: NoDevice, says: "NVRTC (libnvrtc) is in none of the usual places"},
 		{name: "old driver", env: "FAKE_VERSION", value: "11020", status: NoDevice, says: "the driver is for CUDA 11.2, this program needs 11.4"},
 		{name: "no card", env: "FAKE_CARDS", value: "0", status: NoDevice, says: "the driver shows 0 cards"},
 		{name: "other card", env: CardEnv, value: "3", status: NoDevice, says: "there is no card 3"},
@@ -178,14 +103,12 @@ func TestCardsThatWillNotDo(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			fakeCard(t)
+			card := fakeCard(t)
 			if c.env != "" {
 				t.Setenv(c.env, c.value)
 			}
-			if c.remove.files != nil {
-				if err := os.Remove(filepath.Join(os.Getenv(LibrariesEnv), c.remove.files[0])); err != nil {
-					t.Fatal(err)
-				}
+			if c.lose > 0 {
+				card.Lose(c.lose - 1)
 			}
 			_, err := Open("cuda", 1)
 			if !errors.Is(err, c.status) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
@@ -218,12 +141,12 @@ func TestProductsWithoutCuBLASLt(t *testing.T) {
 		}
 		near(b.t, "y", b.get(y), want, 1e-5)
 	}
-	log := fakeCard(t)
+	card := fakeCard(t)
 	b := cardBed(t, "")
 	product(b, 13) // the fake has no way for sums of 13
 	product(b, 50)
 	product(b, 50)
-	if n, _ := happened(t, log, "heuristic"); n != 2 {
+	if n, _ := card.Happened("heuristic"); n != 2 {
 		t.Errorf("cuBLASLt was asked %d times, want once a shape", n)
 	}
 	b.Close()
@@ -234,30 +157,28 @@ func TestProductsWithoutCuBLASLt(t *testing.T) {
 	}
 	product(b, 50)
 	b.Close()
-	if err := os.Remove(filepath.Join(os.Getenv(LibrariesEnv), blasLibrary.files[0])); err != nil {
-		t.Fatal(err)
-	}
+	card.Lose(2)
 	product(cardBed(t, ""), 50)
 }
 
 // Kernels are compiled once; what the cache holds is used only if it is whole.
 func TestCubinsAreKept(t *testing.T) {
-	log := fakeCard(t)
+	card := fakeCard(t)
 	units, err := fs.Glob(sources, "*.cu")
 	if err != nil {
 		t.Fatal(err)
 	}
 	open := func(what string, compiled int) {
 		t.Helper()
-		before, _ := happened(t, log, "compile")
+		before, _ := card.Happened("compile")
 		cardBed(t, "").Close()
-		if after, _ := happened(t, log, "compile"); after-before != compiled {
+		if after, _ := card.Happened("compile"); after-before != compiled {
 			t.Errorf("%s: %d files compiled, want %d", what, after-before, compiled)
 		}
 	}
 	open("first", len(units))
 	open("again", 0)
-	found, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "whale", "cuda-sm_90-*", "*.cubin"))
+	found, err := filepath.Glob(filepath.Join(card.Cache(), "cuda-sm_90-*", "*.cubin"))
 	if err != nil || len(found) != len(units) {
 		t.Fatalf("the cache holds %v, %v", found, err)
 	}
@@ -275,7 +196,7 @@ func TestCubinsAreKept(t *testing.T) {
 	open("another compiler", len(units))
 	t.Setenv("FAKE_SM", "80")
 	open("another card", len(units))
-	left, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "whale", "cuda-build-*"))
+	left, err := filepath.Glob(filepath.Join(card.Cache(), "cuda-build-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("folders of unfinished builds are left: %v %v", left, err)
 	}
@@ -284,7 +205,7 @@ func TestCubinsAreKept(t *testing.T) {
 // A card that is lost in the middle of the work is lost for every later call, and its memory is
 // given back all the same.
 func TestALostCard(t *testing.T) {
-	log := fakeCard(t)
+	card := fakeCard(t)
 	t.Setenv("FAKE_LAUNCH", "3")
 	b := cardBed(t, "")
 	x := b.put(random(1, 100))
@@ -305,7 +226,7 @@ func TestALostCard(t *testing.T) {
 		}
 	}
 	b.Close()
-	if n, _ := happened(t, log, "release with bytes left"); n != 1 {
+	if n, _ := card.Happened("release with bytes left"); n != 1 {
 		t.Errorf("%d releases of the context, want 1", n)
 	}
 	t.Setenv("FAKE_LAUNCH", "")
@@ -316,7 +237,7 @@ func TestALostCard(t *testing.T) {
 // The arena: a plan that does not fit says who holds the card; blocks are used again, neighbours
 // join, and memory that is given back and got again does not grow.
 func TestArena(t *testing.T) {
-	log := fakeCard(t)
+	card := fakeCard(t)
 	t.Setenv("FAKE_TOTAL", strconv.Itoa(300<<20))
 	t.Setenv("FAKE_OTHERS", strconv.Itoa(100<<20))
 	b := cardBed(t, "")
@@ -326,7 +247,7 @@ func TestArena(t *testing.T) {
 	}
 	b.must(b.Reserve(150 << 20))
 	b.must(b.Reserve(100 << 20)) // holds more already
-	if n, _ := happened(t, log, "alloc"); n != 1 {
+	if n, _ := card.Happened("alloc"); n != 1 {
 		t.Errorf("%d pieces, want one", n)
 	}
 	var list []Floats
@@ -358,7 +279,7 @@ func TestArena(t *testing.T) {
 	b.must(err)
 	big.Free()
 	b.Close()
-	if _, left := happened(t, log, "release with bytes left"); left != 0 {
+	if _, left := card.Happened("release with bytes left"); left != 0 {
 		t.Errorf("%d bytes were left at the end", left)
 	}
 }
@@ -366,7 +287,7 @@ func TestArena(t *testing.T) {
 // A graph does what was recorded with what memory holds by then, until the device's own memory
 // moves; what has no place in it is refused, and the device goes on.
 func TestGraphs(t *testing.T) {
-	log := fakeCard(t)
+	card := fakeCard(t)
 	b := cardBed(t, "")
 	x, y, w := b.put(random(1, 6)), b.put(make([]float32, 6)), b.put([]float32{1, 1, 1})
 	out := b.put(make([]float32, 1))
@@ -386,7 +307,7 @@ func TestGraphs(t *testing.T) {
 	if got := b.get(out); got[0] != 12 {
 		t.Errorf("the product gives %v, want 12", got)
 	}
-	if n, ops := happened(t, log, "graph of"); n != 1 || ops != 2 {
+	if n, ops := card.Happened("graph of"); n != 1 || ops != 2 {
 		t.Errorf("%d graphs, the last of %d calls, want 1 of 2", n, ops)
 	}
 	if _, err := b.Record(func() error { return x.Upload([]float32{1}) }); !errors.Is(err, BadShape) || !strings.Contains(err.Error(), "no place in a recorded graph") {
@@ -402,7 +323,7 @@ func TestGraphs(t *testing.T) {
 	}
 	g.Drop()
 	g.Drop()
-	if n, _ := happened(t, log, "graph drop"); n != 2 { // the failed recording's too
+	if n, _ := card.Happened("graph drop"); n != 2 { // the failed recording's too
 		t.Errorf("%d graphs dropped, want 2", n)
 	}
 }

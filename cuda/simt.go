@@ -37,11 +37,19 @@ func kernelsFor(kind, isa string) (string, error) {
 	default:
 		return "", nil
 	}
+	return simtKernels(isa == "checked")
+}
+
+// SIMTKernels is the library of kernels that the device "simt" runs; it is compiled the first
+// time. For package fakecard, whose card runs them too.
+func SIMTKernels() (string, error) { return simtKernels(false) }
+
+func simtKernels(checked bool) (string, error) {
 	units, err := fs.Glob(sources, "*.cu")
 	if err != nil {
 		return "", err
 	}
-	return simtLibrary(simtBuild{sources: sources, units: units, checked: isa == "checked"})
+	return simtLibrary(simtBuild{sources: sources, units: units, checked: checked})
 }
 
 // simtBuild is one compilation of kernels by g++, in a folder of its own.

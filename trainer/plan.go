@@ -49,6 +49,7 @@ func (p *plan) add(k *cache, s *sequence, budget int) int {
 
 // fillTable writes the page table once all rows are in.
 func (p *plan) fillTable() {
+	p.maxPages = (p.maxPages + pageStep - 1) / pageStep * pageStep
 	for _, s := range p.live {
 		for i := range p.maxPages {
 			index := int32(0) // never read: positions stop before

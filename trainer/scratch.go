@@ -24,6 +24,7 @@ type scratch struct {
 	topK                []int32
 	u                   []float64
 	sampled             samples
+	graphs              graphs
 }
 
 // samples are the results of one step, in the order of plan.picked.
@@ -68,6 +69,7 @@ func (s *scratch) plan(m *Model, rows int) *arena {
 }
 
 func (s *scratch) free() {
+	s.graphs.drop()
 	s.memory.Free()
 	for _, ints := range []cuda.Ints{s.ids, s.pos, s.seq, s.pick, s.table} {
 		ints.Free()
@@ -77,6 +79,7 @@ func (s *scratch) free() {
 // upload brings a plan to the device.
 func (s *scratch) upload(dev *cuda.Device, p *plan) error {
 	if s.table.Len() < len(p.table) {
+		s.graphs.drop()
 		s.table.Free()
 		var err error
 		if s.table, err = dev.Ints(2 * len(p.table)); err != nil {
@@ -90,16 +93,20 @@ func (s *scratch) upload(dev *cuda.Device, p *plan) error {
 // the residual of the rows that sample in s.picked. The arithmetic of a row is that of
 // Model.forward, operator by operator; only what the backward would need is not kept.
 func (s *scratch) run(m *Model, k *cache, p *plan) error {
+	if err := first(m.repack(m.toGenerate()), s.upload(m.dev, p)); err != nil {
+		return err
+	}
+	return s.graphs.run(m.dev, p, func() error { return s.layers(m, k, p) })
+}
+
+// layers is run without the uploads.
+func (s *scratch) layers(m *Model, k *cache, p *plan) error {
 	c := m.Config
 	T, S, D, Q, last := len(p.ids), len(p.pick), c.Hidden, c.Heads*c.HeadDim, len(c.Layers)-1
 	gather := func(x, y cuda.Floats, width int) error {
 		return m.dev.Embed(cuda.Embed{T: S, D: width, V: T, IDs: s.pick, Table: x, Y: y})
 	}
-	err := first(
-		m.repack(m.toGenerate()),
-		s.upload(m.dev, p),
-		m.dev.Embed(cuda.Embed{T: T, D: D, V: c.Vocab, IDs: s.ids, Table: m.layout.embed.in(m.params), Y: s.x}),
-	)
+	err := m.dev.Embed(cuda.Embed{T: T, D: D, V: c.Vocab, IDs: s.ids, Table: m.layout.embed.in(m.params), Y: s.x})
 	for i := range last {
 		err = first(err, s.mixer(m, k, p, i), s.mlp(m, i, T, s.out, s.x))
 	}

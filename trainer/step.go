@@ -55,15 +55,29 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 	}
 	var s Step
 	var all []float32
-	for _, b := range batches {
+	for i := 0; i < len(batches); i++ {
 		if err := ctx.Err(); err != nil {
 			return Step{}, nil, err
 		}
+		b := batches[i]
 		p := pass{model: t.model, micro: b, scale: 1 / total, grads: t.opt.grads}
 		if by != nil {
 			p.objective = surrogateAt{by, len(all), 1 / total}
 		}
 		nll, err := t.micro(p)
+		if again := t.smaller(batches, i, err); again != nil {
+			batches, i = again, i-1
+			if errors.As(err, &halfway{}) {
+				if err := t.model.dev.Fill(t.opt.grads, 0); err != nil {
+					return Step{}, nil, err
+				}
+				s, all, i = Step{}, nil, -1
+				if by != nil {
+					by.clipped, by.kl = 0, 0
+				}
+			}
+			continue
+		}
 		if err != nil {
 			return Step{}, nil, err
 		}
@@ -122,17 +136,23 @@ func (t *Trainer) micro(p pass) ([]float32, error) {
 		g = sums{low: p.grads, unused: t.tape.unused}
 	}
 	nll := make([]float32, n.P)
-	err := first(
-		t.tape.upload(b, p.scale),
-		m.forward(t.tape, n),
-		m.loss(t.tape, n.P, t.temperature, p.objective, g),
-		t.tape.nll.Download(nll),
-	)
+	if err := first(t.tape.upload(b, p.scale), m.forward(t.tape, n)); err != nil {
+		return nil, err
+	}
+	err := first(m.loss(t.tape, n.P, t.temperature, p.objective, g), t.tape.nll.Download(nll))
 	if err == nil && !g.none() {
 		err = m.backward(t.tape, n, g)
 	}
+	if err != nil && !g.none() {
+		err = halfway{err}
+	}
 	return nll, err
 }
+
+// halfway is a failure after which the gradients hold part of a micro-batch.
+type halfway struct{ error }
+
+func (h halfway) Unwrap() error { return h.error }
 
 // reserveTape makes room for a micro-batch of T rows; it grows in doublings, up to what a
 // full one needs.
@@ -178,11 +198,15 @@ func (t *Trainer) score(ctx context.Context, m *Model, rows []Row) ([]float32, e
 		return nil, err
 	}
 	var flat []float32
-	for _, b := range batches {
+	for i := 0; i < len(batches); i++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		nll, err := t.micro(pass{model: m, micro: b, scale: 1})
+		nll, err := t.micro(pass{model: m, micro: batches[i], scale: 1})
+		if again := t.smaller(batches, i, err); again != nil {
+			batches, i = again, i-1
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

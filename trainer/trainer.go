@@ -224,6 +224,13 @@ func build(config checkpoint.Config, tokens *tokenizer.Tokenizer, format chat.Fo
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
+	room, err := dev.Room()
+	if err == nil {
+		err = dev.Reserve(room.Used + plan.Total())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the plan is %v", engine.Fail(engine.AtDevice, dev.Kind(), err), plan)
+	}
 	model, err := newModel(config, dev, o.Context)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)

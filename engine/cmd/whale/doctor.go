@@ -64,12 +64,15 @@ func doctorMachine() {
 
 // doctorDevice makes one training step and one completion with the embedded model.
 func doctorDevice(ctx context.Context) error {
-	device, err := openDevice("cpu", 0)
+	device, err := openDevice("auto", 0)
 	if err != nil {
 		return err
 	}
 	defer device.Close()
-	fmt.Printf("device    %s, %s (CPU mode: this build has no CUDA device)\n", device.Kind(), device.ISA())
+	fmt.Printf("device    %s, %s\n", device.Kind(), device.ISA())
+	if device.Kind() == "cpu" {
+		fmt.Printf("          %s\n", cpuMode())
+	}
 	t, err := openModel("nano", "lookup", device, trainer.Options{})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type evalCommand struct {
 	Tasks       int     `default:"0" help:"Only the first N tasks of the split; 0 = all."`
 	Samples     int     `short:"k" default:"8" help:"Rollouts per task: k of mean@k."`
 	Temperature float64 `default:"1" help:"Sampling temperature; 0 = greedy."`
-	Device      string  `default:"auto" help:"auto, cpu or simt (the CUDA kernels on the CPU, slow)."`
+	Device      string  `default:"auto" help:"auto (a card if there is one), cpu, cuda or simt (the CUDA kernels on the CPU, slow)."`
 	Threads     int     `default:"0" help:"Cores of the device; 0 = all."`
 	Seed        uint64  `default:"1" help:"Randomness, and the world of a generated domain."`
 	Show        int     `default:"0" help:"Print the first N transcripts to stderr."`

@@ -15,14 +15,17 @@ import (
 	"github.com/seed-7c27e6b8/whale/trainer/nano"
 )
 
-// openDevice opens a device by name: auto, cpu, or simt, which runs the CUDA kernels on the
-// CPU to check them; threads 0 = all cores.
+// openDevice opens a device by name: cpu, cuda, simt, which runs the CUDA kernels on the CPU
+// to check them, or auto, a card if there is one and else the CPU; threads 0 = all cores.
 func openDevice(kind string, threads int) (*cuda.Device, error) {
 	if kind == "auto" {
-		kind = "cpu"
+		kind = "cuda"
+		if cpuMode() != "" {
+			kind = "cpu"
+		}
 	}
-	if kind != "cpu" && kind != "simt" {
-		return nil, usageError{engine.Fail(engine.AtDevice, kind, fmt.Errorf("this build has the devices cpu and simt"))}
+	if kind != "cpu" && kind != "cuda" && kind != "simt" {
+		return nil, usageError{engine.Fail(engine.AtDevice, kind, errors.New("there are the devices auto, cpu, cuda and simt"))}
 	}
 	if threads <= 0 {
 		threads = runtime.NumCPU()
@@ -32,6 +35,14 @@ func openDevice(kind string, threads int) (*cuda.Device, error) {
 		return nil, engine.Fail(engine.AtDevice, kind, err)
 	}
 	return device, nil
+}
+
+// cpuMode says why a device that is left open will be the CPU; "" if there is a card.
+func cpuMode() string {
+	if err := cuda.CardMissing(); err != nil {
+		return "CPU mode: " + err.Error()
+	}
+	return ""
 }
 
 // openModel opens the embedded model that knows a domain, or a folder.

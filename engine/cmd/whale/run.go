@@ -23,7 +23,7 @@ type runFlags struct {
 	Data       *string  `type:"path" placeholder:"DIR" help:"Folder or file with the domain's data; lookup, sums and (without it) chess are generated."`
 	Condition  *string  `placeholder:"NAME" help:"whale (default), adaptive, prompt-only, weight-only, harness-only, stagewise-weights-first or stagewise-harness-first; all spend the same rollouts."`
 	Model      *string  `placeholder:"nano|DIR" help:"nano (default) or a model folder in Hugging Face layout."`
-	Device     *string  `placeholder:"NAME" help:"auto (default), cpu or simt (the CUDA kernels on the CPU, slow)."`
+	Device     *string  `placeholder:"NAME" help:"auto (default: a card if there is one), cpu, cuda or simt (the CUDA kernels on the CPU, slow)."`
 	Seed       *uint64  `placeholder:"N" help:"All randomness of the run (default 1)."`
 	Cycles     *int     `placeholder:"N" help:"Weight phases of the condition whale."`
 	Steps      *int     `placeholder:"N" help:"Update steps in a weight phase."`

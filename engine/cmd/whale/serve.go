@@ -19,7 +19,7 @@ type serveCommand struct {
 	Addr    string `default:"127.0.0.1:8000" help:"Address to listen at; :0 = any free port."`
 	Name    string `placeholder:"NAME" help:"What clients call the model (default: what --model or the run says)."`
 	KeyEnv  string `placeholder:"NAME" help:"Environment variable with the key that clients must send; without it everybody is served."`
-	Device  string `default:"auto" help:"auto or cpu."`
+	Device  string `default:"auto" help:"auto (a card if there is one), cpu or cuda."`
 	Threads int    `default:"0" help:"Cores of the device; 0 = all."`
 }
 

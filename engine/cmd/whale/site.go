@@ -42,6 +42,9 @@ func openSite(ctx context.Context, c *engine.Config, threads int, change ...func
 	if s.device, err = openDevice(c.Device, threads); err != nil {
 		return nil, err
 	}
+	if c.Device == "auto" && s.device.Kind() == "cpu" {
+		s.notices = append(s.notices, cpuMode())
+	}
 	c.Device = s.device.Kind()
 	c.Services = c.Services.Public() // what is recorded
 	o, err := trainerOptions(*c)
@@ -90,6 +93,7 @@ func (s *site) close() error {
 		err = s.sandbox.Close()
 	}
 	if s.trainer != nil {
+		checkMemory(os.Stderr, s.device, s.trainer.Memory())
 		s.trainer.Close()
 	}
 	if s.device != nil {

@@ -93,7 +93,8 @@ type options struct{ isa, kernels string }
 
 const whyRoom = 256 // bytes for the line that says why Open failed
 
-// WithISA forces an instruction set ("avx512", "avx2" or "portable" on the CPU) instead
+// WithISA forces an instruction set ("amx", "avx512", "avx2" or "portable" on the CPU; in tests
+// "amx-emulated" too) instead
 // of the best of the machine, or a way of running the kernels ("reverse", "shuffle",
 // "checked", "library" on simt; "own" on cuda, which then multiplies without cuBLASLt; see
 // gpu.h). Open answers NoDevice if the machine lacks it.
@@ -147,7 +148,7 @@ func (d *Device) Close() {
 	}
 }
 
-// ISA is the instruction set in use: "avx512", "avx2", "portable", or "simt".
+// ISA is the instruction set in use: "amx", "avx512", "avx2", "portable", or "simt".
 func (d *Device) ISA() string { return d.isa }
 
 // Kind is the kind the device was opened with.

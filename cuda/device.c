@@ -28,15 +28,19 @@ static const whale_ops *find_ops(const char *isa) {
 
 /* Fills in the CPU device. */
 static whale_status open_cpu(whale_device *dev, int threads, const char *isa) {
-    const whale_ops *ops = find_ops(isa);
-    if (!ops) {
+    int amx = !strncmp(isa, "amx", 3);
+    const whale_ops *ops = find_ops(amx ? "avx512" : isa);
+#if defined(__x86_64__)
+    dev->bf16 = ops == &whale_ops_avx512 && __builtin_cpu_supports("avx512bf16");
+    if (dev->bf16) dev->amx = whale_find_amx(isa);
+#endif
+    if (!ops || (amx && !dev->amx)) {
         snprintf(dev->error, sizeof dev->error, "this machine lacks the instruction set %.40s", isa);
         return WHALE_NO_DEVICE;
     }
     dev->ops = dev->ops8 = ops;
 #if defined(__x86_64__)
     if (ops == &whale_ops_avx512 && !__builtin_cpu_supports("avx512vnni")) dev->ops8 = &whale_ops_avx2;
-    dev->bf16 = ops == &whale_ops_avx512 && __builtin_cpu_supports("avx512bf16");
 #endif
     dev->threads = threads;
     dev->scratch = calloc((size_t)threads + 1, sizeof *dev->scratch);
@@ -74,7 +78,7 @@ void whale_close(whale_device *dev) {
 }
 
 const char *whale_error(whale_device *dev) { return dev->error; }
-const char *whale_isa(whale_device *dev) { return dev->gpu ? gpu_isa(dev) : dev->ops->isa; }
+const char *whale_isa(whale_device *dev) { return dev->gpu ? gpu_isa(dev) : dev->amx ? dev->amx->isa : dev->ops->isa; }
 
 /* At least one line, whole lines, so that a vector may be read past an odd end. */
 static void *lines(size_t bytes) {

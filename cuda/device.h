@@ -3,6 +3,7 @@
 #ifndef WHALE_DEVICE_H
 #define WHALE_DEVICE_H
 
+#include "amx.h"
 #include "whale.h"
 
 #define INLINE static inline __attribute__((always_inline, unused))
@@ -51,6 +52,7 @@ struct whale_device {
     const whale_ops *ops;
     const whale_ops *ops8; /* whose products in 8 bits run: ops, unless its processor lacks the instructions */
     int bf16;          /* products in bfloat16 can run */
+    const whale_amx *amx; /* what they run on then; NULL: vectors */
     int threads;
     whale_pool *pool;  /* NULL when threads is 1 */
     char **scratch;    /* [threads + 1] buffers; the last is shared by all threads of a call */

@@ -121,7 +121,7 @@ func BenchmarkFewRows(b *testing.B) {
 	d := benchDevice(b, 1)
 	const N, M, layers = 3072, 576, 30
 	w := benchFloats(b, d, N*M)
-	for _, p := range []Precision{Float32, BF16, Int8} {
+	for _, p := range []Precision{Float32, BF16, BF16x3, Int8} {
 		if !d.Has(p) {
 			continue
 		}

@@ -21,20 +21,24 @@ type Precision int
 // Float32 is the default. BF16 rounds both factors to bfloat16 and sums in float32; only
 // machines with such instructions have it (Device.Has), elsewhere products answer NoDevice. Int8
 // rounds both factors to 8 bits, 64 summed indices at a scale, and is for generation: forward
-// products with a packed weight only.
+// products with a packed weight only. BF16x3 is nearly float32, from three products of bfloat16:
+// fast where those run on AMX, and slower than float32 elsewhere.
 const (
 	Float32 Precision = C.WHALE_FLOAT32
 	BF16    Precision = C.WHALE_BF16
 	Int8    Precision = C.WHALE_INT8
+	BF16x3  Precision = C.WHALE_BF16X3
 )
 
-// String is "float32", "bf16" or "int8".
+// String is "float32", "bf16", "int8" or "bf16x3".
 func (p Precision) String() string {
 	switch p {
 	case BF16:
 		return "bf16"
 	case Int8:
 		return "int8"
+	case BF16x3:
+		return "bf16x3"
 	}
 	return "float32"
 }

@@ -79,12 +79,17 @@ whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad 
 }
 
 int whale_has(whale_device *dev, whale_precision precision) {
-    if (dev->gpu && precision == WHALE_INT8) return 0;
-    return precision == WHALE_FLOAT32 || precision == WHALE_INT8 || (precision == WHALE_BF16 && dev->bf16);
+    switch (precision) {
+    case WHALE_FLOAT32: return 1;
+    case WHALE_BF16: return dev->bf16;
+    case WHALE_BF16X3: return !dev->gpu && dev->bf16;
+    case WHALE_INT8: return !dev->gpu;
+    }
+    return 0;
 }
 
 #define REQUIRE_PRECISION()                                                                       \
-    REQUIRE(a->precision >= WHALE_FLOAT32 && a->precision <= WHALE_INT8);                         \
+    REQUIRE(a->precision >= WHALE_FLOAT32 && a->precision <= WHALE_BF16X3);                       \
     do { if (!whale_has(dev, a->precision)) return no_bf16(dev); } while (0)
 
 static whale_status no_bf16(whale_device *dev) {
@@ -95,9 +100,10 @@ static whale_status no_bf16(whale_device *dev) {
 size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M) {
     if (N <= 0 || M <= 0) return 0;
     if (dev->gpu) return gpu_packed_floats(precision, N, M);
-    size_t columns = precision == WHALE_INT8   ? ((size_t)M + 63) / 64 * 17
-                     : precision == WHALE_BF16 ? ((size_t)M + 1) / 2
-                                               : (size_t)M;
+    size_t columns = precision == WHALE_INT8     ? ((size_t)M + 63) / 64 * 17
+                     : precision == WHALE_BF16   ? ((size_t)M + 1) / 2
+                     : precision == WHALE_BF16X3 ? ((size_t)M + 1) / 2 * 2
+                                                 : (size_t)M;
     return ((size_t)N + 15) / 16 * 16 * columns;
 }
 

@@ -11,6 +11,7 @@
 
 typedef struct {
     int rows, cols, K, load, bf16;
+    int parts;       /* in bf16: 1, or 2 where a factor is a high and a low part */
     int few;         /* in bf16: so few rows that B's way from memory counts */
     const float *a;
     size_t ar, ak;   /* a[r][k] = a[r*ar + k*ak] */
@@ -27,12 +28,14 @@ enum {
     pack_cols = 384,  /* columns packed at a time, by a piece: a tile of A is copied for each such block */
     pack_k = 256,     /* summed indices packed at a time: with pack_cols, some of the second cache */
     a_floats = 16 * (pack_k + 16), /* a packed tile of A: [k][16], or rows a little apart */
+    a16_part = 32 * pack_k,        /* the same in pairs of bfloat16, of one part: the 32 rows of AMX, or fewer */
     c_floats = 16 * 16             /* a tile of C on its side */
 };
 
 /* Floats of scratch: the packed panel and the two tiles. */
 static size_t product_scratch(const product *p) {
-    if (p->few) return (size_t)p->rows * ((size_t)(p->K + 1) / 2 + 32) + 16;
+    if (p->few) return (size_t)(p->parts * p->rows) * ((size_t)(p->K + 1) / 2 + 32) + 16;
+    if (p->bf16) return (size_t)(p->k_block + 1) * p->col_block + (size_t)p->parts * a16_part;
     return (size_t)p->k_block * p->col_block + a_floats + c_floats;
 }
 
@@ -83,7 +86,7 @@ static void tile_turned(const product *p, tile t, float *buf, int r0, int rows, 
 
 #ifdef HAS_BF16 /* product16.h */
 static whale_piece product_piece16;
-static void pack_across16(float *dst, const float *src, size_t ld, int cols, int K);
+static void pack_panel16(float *dst, const whale_pack *a, const float *w, int rows);
 #endif
 
 static void product_piece(const void *job, int piece, int thread) {
@@ -123,8 +126,8 @@ static whale_status product_run(whale_device *dev, product *p) {
 #endif
     p->k_block = MIN(p->K, p->bf16 ? 2 * pack_k : pack_k);
     p->col_block = MIN(pack_cols, (p->cols + 15) / 16 * 16);
-    p->row_block = MIN(p->rows, 24 * tall);
-    p->few = p->bf16 && p->packed && p->rows <= 2 * tall && p->ak == 1 && p->cc == 1;
+    p->row_block = MIN(p->rows, p->bf16 && dev->amx ? 10 * amx_tall : 24 * tall);
+    p->few = p->bf16 && !dev->amx && p->packed && p->rows <= 2 * tall && p->ak == 1 && p->cc == 1;
     int want = dev->threads > 1 && work > worth_waking ? 4 * dev->threads : 1;
     for (;;) {
         int cb = (p->cols + p->col_block - 1) / p->col_block;
@@ -145,10 +148,14 @@ static whale_status product_run(whale_device *dev, product *p) {
  * rows (measured; both give the same bits). */
 INLINE int better_turned(int T, int N) { return N >= 16 && round16(T) * 9 < (T + 6) * 8; }
 
+/* Products of whole and of split bfloat16 take the same way. */
+INLINE int in_bf16(whale_precision p) { return p == WHALE_BF16 || p == WHALE_BF16X3; }
+INLINE int parts_of(whale_precision p) { return p == WHALE_BF16X3 ? 2 : 1; }
+
 static whale_status matmul_forward(whale_device *dev, const whale_matmul *a) {
     product p = {.rows = a->T, .cols = a->N, .K = a->M, .load = a->accumulate,
                  .a = a->x, .ar = (size_t)a->ldx, .ak = 1, .b = a->w, .bk = 1, .bc = (size_t)a->M,
-                 .c = a->y, .cr = (size_t)a->ldy, .cc = 1, .packed = a->packed, .bf16 = a->precision == WHALE_BF16};
+                 .c = a->y, .cr = (size_t)a->ldy, .cc = 1, .packed = a->packed, .bf16 = in_bf16(a->precision), .parts = parts_of(a->precision)};
     if (!p.packed && !p.bf16 && better_turned(a->T, a->N))
         p = (product){.rows = a->N, .cols = a->T, .K = a->M, .load = a->accumulate,
                       .a = a->w, .ar = (size_t)a->M, .ak = 1, .b = a->x, .bk = 1, .bc = (size_t)a->ldx,
@@ -159,14 +166,14 @@ static whale_status matmul_forward(whale_device *dev, const whale_matmul *a) {
 static whale_status matmul_backward_x(whale_device *dev, const whale_matmul_grad_x *a) {
     product p = {.rows = a->T, .cols = a->M, .K = a->N, .load = a->accumulate,
                  .a = a->dy, .ar = (size_t)a->lddy, .ak = 1, .b = a->w, .bk = (size_t)a->M, .bc = 1,
-                 .c = a->dx, .cr = (size_t)a->lddx, .cc = 1, .bf16 = a->precision == WHALE_BF16};
+                 .c = a->dx, .cr = (size_t)a->lddx, .cc = 1, .bf16 = in_bf16(a->precision), .parts = parts_of(a->precision)};
     return product_run(dev, &p);
 }
 
 static whale_status matmul_backward_w(whale_device *dev, const whale_matmul_grad_w *a) {
     product p = {.rows = a->N, .cols = a->M, .K = a->T, .load = 1,
                  .a = a->dy, .ar = 1, .ak = (size_t)a->lddy, .b = a->x, .bk = (size_t)a->ldx, .bc = 1,
-                 .c = a->dw, .cr = (size_t)a->M, .cc = 1, .bf16 = a->precision == WHALE_BF16};
+                 .c = a->dw, .cr = (size_t)a->M, .cc = 1, .bf16 = in_bf16(a->precision), .parts = parts_of(a->precision)};
     return product_run(dev, &p);
 }
 
@@ -177,8 +184,8 @@ static void pack_weight_piece(const void *job, int piece, int thread) {
     int n = piece * 16, rows = MIN(16, a->N - n);
     const float *w = a->w + (size_t)n * a->M;
 #ifdef HAS_BF16
-    if (a->precision == WHALE_BF16) {
-        pack_across16(a->packed + (size_t)n * ((a->M + 1) / 2), w, (size_t)a->M, rows, a->M);
+    if (in_bf16(a->precision)) {
+        pack_panel16(a->packed + (size_t)n * ((a->M + 1) / 2) * parts_of(a->precision), a, w, rows);
         return;
     }
 #endif

@@ -3,7 +3,13 @@
  * A pair of neighbouring k is one 32-bit element: [k/2][16 columns] in a packed panel, and
  * [row][k/2] or [k/2][16 rows] in a packed tile of A. dpbf16 adds both products of a pair to a
  * float32 sum, so the chain of product.h is walked two steps at a time; an odd end is filled up
- * with zero. Everything is rounded as it is packed, so A is always packed. */
+ * with zero. Everything is rounded as it is packed, so A is always packed.
+ *
+ * In three products a factor is two parts: the bfloat16 nearest to it, and the bfloat16 nearest to
+ * what that leaves. A block of k_block summed indices is walked three times: high by high, high by
+ * low, low by high. Panels of such a block hold all high pairs, then all low ones.
+ *
+ * With AMX the panels of B are the same, and tiles of A are as amx.h wants them. */
 
 typedef struct {
     const float *a;
@@ -88,11 +94,17 @@ static void tile16_row(tile16 t, int rows) {
     }
 }
 
-/* Pairs of 32 floats that follow each other, of which n exist. */
-INLINE vf pairs_of(const float *p, int n) {
+/* What the nearest bfloat16 leaves of x; nothing that is a number if x or its bfloat16 is infinite. */
+INLINE vf rest_of(vf x) {
+    return v_sub(x, (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16));
+}
+
+/* Pairs of 32 floats that follow each other, of which n exist: their high or their low part. */
+INLINE vf pairs_of(const float *p, int n, int low) {
     vf lo, hi;
     if (n >= 32) lo = v_load(p), hi = v_load(p + 16);
     else lo = v_load_n(p, MIN(n, 16)), hi = n > 16 ? v_load_n(p + 16, n - 16) : v_zero();
+    if (low) lo = rest_of(lo), hi = rest_of(hi);
     return (vf)_mm512_cvtne2ps_pbh(hi, lo);
 }
 
@@ -104,65 +116,128 @@ INLINE vf pair_up(vf lo, vf hi) {
 }
 
 /* dst[k/2][0..16) = pairs of src[c*ld + k] for c < cols, 0 beyond. */
-static void pack_across16(float *dst, const float *src, size_t ld, int cols, int K) {
+static void pack_across16(float *dst, const float *src, size_t ld, int cols, int K, int low) {
     vf r[16];
     for (int k = 0; k < K; k += 32) {
         int n = MIN(32, K - k), pairs = (n + 1) / 2;
-        for (int c = 0; c < 16; c++) r[c] = c < cols ? pairs_of(src + (size_t)c * ld + k, n) : v_zero();
+        for (int c = 0; c < 16; c++) r[c] = c < cols ? pairs_of(src + (size_t)c * ld + k, n, low) : v_zero();
         v_transpose(r);
         for (int i = 0; i < pairs; i++) v_store(dst + (size_t)(k / 2 + i) * 16, r[i]);
     }
 }
 
 /* dst[k/2][0..16) = pairs of src[k*ld + c] for c < cols, 0 beyond. */
-static void pack_along16(float *dst, const float *src, size_t ld, int cols, int K) {
+static void pack_along16(float *dst, const float *src, size_t ld, int cols, int K, int low) {
     for (int k = 0; k < K; k += 2, dst += 16) {
         const float *p = src + (size_t)k * ld;
         vf lo = v_load_n(p, cols), hi = k + 1 < K ? v_load_n(p + ld, cols) : v_zero();
+        if (low) lo = rest_of(lo), hi = rest_of(hi);
         v_store(dst, pair_up(lo, hi));
     }
 }
 
 static void pack_b16(float *dst, const product *p, int c0, int cols, int k0, int K) {
-    size_t panel = (size_t)(K + 1) / 2;
+    size_t part = (size_t)(K + 1) / 2 * 16;
     for (int c = 0; c < cols; c += 16) {
         const float *src = p->b + (size_t)k0 * p->bk + (size_t)(c0 + c) * p->bc;
         int n = MIN(16, cols - c);
-        if (p->bc == 1) pack_along16(dst + (size_t)c * panel, src, p->bk, n, K);
-        else pack_across16(dst + (size_t)c * panel, src, p->bc, n, K);
+        for (int low = 0; low < p->parts; low++, dst += part) {
+            if (p->bc == 1) pack_along16(dst, src, p->bk, n, K, low);
+            else pack_across16(dst, src, p->bc, n, K, low);
+        }
+    }
+}
+
+/* 16 rows of a weight as one packed panel of its whole width. */
+static void pack_panel16(float *dst, const whale_pack *a, const float *w, int rows) {
+    int parts = a->precision == WHALE_BF16X3 ? 2 : 1, step = parts == 2 ? 2 * pack_k : a->M;
+    for (int k = 0; k < a->M; k += step) {
+        int K = MIN(step, a->M - k);
+        for (int low = 0; low < parts; low++, dst += (size_t)(K + 1) / 2 * 16)
+            pack_across16(dst, w + k, (size_t)a->M, rows, K, low);
+    }
+}
+
+/* Tiles of A for AMX: 16 rows by 16 pairs, one after the other along k; zero beyond rows and K. */
+static void place_amx(float *buf, const product *p, int r0, int rows, int k0, int K, int low) {
+    int steps = (K + 31) / 32, pairs = (K + 1) / 2;
+    for (int r = 0; r < rows; r += 16, buf += steps * 256) {
+        const float *src = p->a + (size_t)(r0 + r) * p->ar + (size_t)k0 * p->ak;
+        int n = MIN(16, rows - r);
+        if (p->ar != 1 || p->ak == 1) {
+            for (int i = 0; i < steps * 16; i++) {
+                int row = i % 16, k = i / 16 * 32;
+                v_store(buf + i * 16, row < n ? pairs_of(src + (size_t)row * p->ar + k, K - k, low) : v_zero());
+            }
+            continue;
+        }
+        pack_along16(buf, src, p->ak, n, K, low);
+        for (int i = pairs; i < steps * 16; i++) v_store(buf + i * 16, v_zero());
+        for (float *at = buf; at < buf + steps * 256; at += 256) {
+            vf v[16];
+            for (int i = 0; i < 16; i++) v[i] = v_load(at + i * 16);
+            v_transpose(v);
+            for (int i = 0; i < 16; i++) v_store(at + i * 16, v[i]);
+        }
     }
 }
 
 static void place_a16(tile16 *t, float *buf, const product *p, int r0, int rows, int k0, int K) {
     const float *src = p->a + (size_t)r0 * p->ar + (size_t)k0 * p->ak;
     t->a = buf;
-    if (p->ar == 1 && p->ak != 1) {
-        pack_along16(buf, src, p->ak, rows, K);
-        t->ar = 1, t->ak = 16;
-        return;
-    }
     t->ar = (size_t)pack_k + 16, t->ak = 1;
-    for (int r = 0; r < rows; r++)
-        for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k));
+    if (p->ar == 1 && p->ak != 1) t->ar = 1, t->ak = 16;
+    for (int low = 0; low < p->parts; low++, buf += a16_part) {
+        if (p->dev->amx) {
+            place_amx(buf, p, r0, rows, k0, K, low);
+        } else if (t->ar == 1) {
+            pack_along16(buf, src, p->ak, rows, K, low);
+        } else {
+            for (int r = 0; r < rows; r++)
+                for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k, low));
+        }
+    }
+}
+
+/* A row of tiles for one block of k: the one product, or the three of the parts, which lie a_part
+ * and b_part apart. */
+static void passes16(const product *p, tile16 t, int rows, size_t a_part, size_t b_part) {
+    static const struct { int a, b; } low[3] = {{0, 0}, {0, 1}, {1, 0}};
+    const float *a = t.a, *b = t.b;
+    for (int i = 0; i < 2 * p->parts - 1; i++, t.load = 1) {
+        t.a = a + low[i].a * a_part, t.b = b + low[i].b * b_part;
+        if (!p->dev->amx) {
+            tile16_row(t, rows);
+            continue;
+        }
+        amx_block block = {.a = t.a, .b = t.b, .bv = t.bv, .c = t.c, .cr = t.cr, .pairs = t.K, .load = t.load, .rows = rows, .cols = t.cols};
+        p->dev->amx->multiply(&block);
+    }
 }
 
 /* A few rows against a packed B, which comes from memory: a panel meets all tiles of rows while it
  * is near, so that multiplying goes on while the next one arrives. */
 static void product_few16(const product *p, float *abuf, int c0, int cols) {
-    int height = tile_height(p->rows, tall), width = 1;
-    size_t pairs = (size_t)(p->K + 1) / 2, ar = pairs + 32;
-    for (int r = 0; r < p->rows; r++)
-        for (int k = 0; k < p->K; k += 32)
-            v_store(abuf + (size_t)r * ar + k / 2, pairs_of(p->a + (size_t)r * p->ar + k, p->K - k));
+    int height = tile_height(p->rows, tall), width = 1, step = p->parts == 2 ? p->k_block : p->K;
+    size_t pairs = (size_t)(p->K + 1) / 2, ar = pairs + 32, a_part = (size_t)p->rows * ar, panel = pairs * 16 * (size_t)p->parts;
+    for (int low = 0; low < p->parts; low++)
+        for (int r = 0; r < p->rows; r++)
+            for (int k = 0; k < p->K; k += 32)
+                v_store(abuf + low * a_part + (size_t)r * ar + k / 2, pairs_of(p->a + (size_t)r * p->ar + k, p->K - k, low));
     for (int c = 0; c < cols; c += width * 16)
         for (int r = 0; r < p->rows; r += height) {
             int rows = MIN(height, p->rows - r);
             tile16_fn *f = pick_tile16(height, (cols - c + 15) / 16, &width);
-            tile16 t = {.a = abuf + (size_t)r * ar, .ar = ar, .ak = 1, .b = p->packed + (size_t)(c0 + c) * pairs, .bv = pairs * 16,
-                        .c = p->c + (size_t)r * p->cr + c0 + c, .cr = p->cr, .K = (int)pairs, .load = p->load,
-                        .cols = MIN(cols - c, width * 16), .ahead = (size_t)width * pairs * 16};
-            if (rows == height) f(&t);
-            else tile16_row(t, rows);
+            tile16 t = {.ar = ar, .ak = 1, .bv = panel, .c = p->c + (size_t)r * p->cr + c0 + c, .cr = p->cr,
+                        .cols = MIN(cols - c, width * 16), .ahead = (size_t)width * panel};
+            for (int k = 0; k < p->K; k += step) {
+                t.a = abuf + (size_t)r * ar + k / 2;
+                t.b = p->packed + (size_t)(c0 + c) / 16 * panel + (size_t)k * 8 * (size_t)p->parts;
+                t.K = (MIN(step, p->K - k) + 1) / 2, t.load = k > 0 || p->load;
+                if (p->parts == 2) passes16(p, t, rows, a_part, (size_t)t.K * 16);
+                else if (rows == height) f(&t);
+                else tile16_row(t, rows);
+            }
         }
 }
 
@@ -173,22 +248,25 @@ static void product_piece16(const void *job, int piece, int thread) {
         product_few16(p, scratch_of(p->dev, thread), c, MIN(p->col_block, p->cols - c));
         return;
     }
+    const whale_amx *amx = p->dev->amx;
     float *panel = scratch_of(p->dev, thread);
-    float *abuf = panel + (size_t)p->k_block * p->col_block;
+    float *abuf = panel + (size_t)(p->k_block + 1) * p->col_block;
     int r0 = piece % p->row_blocks * p->row_block, c0 = piece / p->row_blocks * p->col_block;
     int r1 = MIN(p->rows, r0 + p->row_block), cols = MIN(p->col_block, p->cols - c0);
-    int height = tile_height(r1 - r0, tall);
-    size_t pairs = (size_t)(p->K + 1) / 2;
+    int height = amx ? amx_tall : tile_height(r1 - r0, tall);
+    size_t whole = (size_t)(p->K + 1) / 2 * (size_t)p->parts;
+    if (amx) amx->begin();
     for (int k = 0; k < p->K; k += p->k_block) {
-        int K = MIN(p->k_block, p->K - k);
-        tile16 t = {.b = panel, .bv = (size_t)(K + 1) / 2 * 16, .K = (K + 1) / 2, .load = k > 0 || p->load, .cols = cols, .cr = p->cr};
-        if (p->packed) t.b = p->packed + (size_t)c0 * pairs + (size_t)k * 8, t.bv = pairs * 16;
+        int K = MIN(p->k_block, p->K - k), pairs = (K + 1) / 2;
+        tile16 t = {.b = panel, .bv = (size_t)(pairs * p->parts) * 16, .K = pairs, .load = k > 0 || p->load, .cols = cols, .cr = p->cr};
+        if (p->packed) t.b = p->packed + (size_t)c0 * whole + (size_t)k * 8 * (size_t)p->parts, t.bv = whole * 16;
         else pack_b16(panel, p, c0, cols, k, K);
         for (int r = r0; r < r1; r += height) {
             int rows = MIN(height, r1 - r);
             place_a16(&t, abuf, p, r, rows, k, K);
             t.c = p->c + (size_t)r * p->cr + c0;
-            tile16_row(t, rows);
+            passes16(p, t, rows, a16_part, (size_t)pairs * 16);
         }
     }
+    if (amx) amx->end();
 }

@@ -60,7 +60,7 @@ func TestBF16ProductsOnSIMT(t *testing.T) {
 		t.Run(s.name(), func(t *testing.T) {
 			for _, way := range []string{"simt", "simt checked", "simt library"} {
 				if b := openBed(t, way, 1); !b.slow(s.T * s.N * s.M) {
-					s.products(b)
+					s.products(b, BF16)
 				}
 			}
 		})

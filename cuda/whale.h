@@ -49,7 +49,8 @@ typedef struct whale_device whale_device;
 
 /* kind "cpu", "simt" or "cuda"; threads >= 1 is the number of cores the device may use (the calling
  * thread is one of them; the others park when idle). isa "" = best of the machine,
- * or "avx512", "avx2", "portable" to force a path (tests run all of them); of simt and cuda, see
+ * or "amx", "avx512", "avx2", "portable" to force a path (tests run all of them, and "amx-emulated",
+ * where C stands in for the instructions of AMX); of simt and cuda, see
  * simt_open and driver_open in gpu.h. kernels is where a device finds its compiled kernels; "" for the CPU. On failure one
  * line that says why goes to why [room]. */
 whale_status whale_open(const char *kind, int threads, const char *isa, const char *kernels, whale_device **out, char *why, size_t room);
@@ -68,9 +69,10 @@ whale_status whale_copy(whale_device *dev, void *dst, const void *src, size_t by
 
 
 /* Memory of a card, in bytes: all that it has, what no process holds, what this device got of it,
- * what it has given out, the most it had given out; and bytes a second that its memory can move,
+ * what it has given out, the most it had since the last reserve, what of that it takes for
+ * itself at most; and bytes a second that its memory can move,
  * by its clock and width (0: not known). All 0 on a device that is no card. */
-typedef struct { size_t card_total, card_free, held, used, peak; double bandwidth; } whale_room;
+typedef struct { size_t card_total, card_free, held, used, peak, workspace; double bandwidth; } whale_room;
 whale_status whale_measure(whale_device *dev, whale_room *out);
 /* Holds at least so many bytes from here on, in one piece where it can. NO_MEMORY if the card has
  * not so many free. Nothing on a device that is no card. */
@@ -121,13 +123,18 @@ whale_status whale_rmsnorm_backward(whale_device *dev, const whale_rmsnorm_grad 
  * BF16 rounds both factors to bfloat16 (to nearest even; denormals become 0) and sums in float32,
  * two neighbouring indices at a step; weights, gradients and everything else stay float32. Not
  * every machine has it: whale_has says, and a product that asks for it elsewhere is NO_DEVICE.
+ * BF16X3 splits each factor into the bfloat16 nearest to it and the bfloat16 nearest to the rest:
+ * high by high, high by low and low by high, summed in float32 in blocks of 512 indices, err by
+ * some 4e-6 of a product's size. A factor that is infinite, or rounds to infinity, gives no number. It runs
+ * where BF16 runs on the CPU, and pays on AMX only: on vectors it is slower than float32.
+ * With AMX a step is 32 indices, even and odd ones apart: bits are those of the instruction set.
  * INT8 is for generation: forward products with a packed weight, nothing else (BAD_SHAPE). Weights
  * and rows of x are rounded to 8 bits in blocks of 64 summed indices with a scale each, the blocks'
  * sums are exact and added in ascending order; every device that has it gives the same bits.
  * whale_pack_weight writes a copy of w to `packed` [whale_packed_floats], which forward products
  * of that precision then read instead of w, with the same bits: worth it where few rows are
  * multiplied many times. It is stale once w changes. */
-typedef enum { WHALE_FLOAT32 = 0, WHALE_BF16 = 1, WHALE_INT8 = 2 } whale_precision;
+typedef enum { WHALE_FLOAT32 = 0, WHALE_BF16 = 1, WHALE_INT8 = 2, WHALE_BF16X3 = 3 } whale_precision;
 int    whale_has(whale_device *dev, whale_precision precision);
 size_t whale_packed_floats(whale_device *dev, whale_precision precision, int N, int M); /* 0: reads w itself */
 typedef struct { int N, M; whale_precision precision; const float *w; float *packed; } whale_pack;

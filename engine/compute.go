@@ -10,6 +10,7 @@ import (
 // memory limit too, since it decides how gradients are added up.
 type Compute struct {
 	Precision string `json:"precision,omitempty"` // of matrix products; empty = float32
+	Int8      bool   `json:"int8,omitempty"`      // generation, and nothing else, multiplies in 8 bits
 	Context   int    `json:"context,omitempty"`   // longest sequence in tokens; 0 = what the model was made for
 	Memory    int64  `json:"memory,omitempty"`    // most bytes on the device; 0 = no limit
 	LoRA      LoRA   `json:"lora,omitzero"`

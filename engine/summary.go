@@ -13,7 +13,8 @@ type Summary struct {
 	Cycles    int    `json:"cycles"` // begun
 	Model     string `json:"model"`
 	Device    string `json:"device"`
-	Precision string `json:"precision"` // of matrix products
+	Precision string `json:"precision"`      // of matrix products
+	Int8      bool   `json:"int8,omitempty"` // generation was in 8 bits
 	Test      struct {
 		Start Interval `json:"start"`
 		Best  Interval `json:"best"` // at the point that the select split chose
@@ -100,7 +101,7 @@ func (s *State) Curve() []CurvePoint {
 func (r *run) finish() (*Summary, error) {
 	s := &r.state
 	c := r.Config
-	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device, Precision: cmp.Or(c.Compute.Precision, "float32"),
+	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device, Precision: cmp.Or(c.Compute.Precision, "float32"), Int8: c.Compute.Int8,
 		Cycles: s.Points[len(s.Points)-1].Cycle, Rollouts: s.Spent, WeightsID: s.Weights, HarnessID: s.Harness}
 	last := len(s.Points) - 1
 	if final := s.score(last, Test); final != nil {

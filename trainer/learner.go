@@ -91,7 +91,7 @@ func drift(nll, reported []float32) (mean, most float64) {
 	return mean / float64(n), most
 }
 
-// Bounds on the drift of the same weights: of every id in float32, of the mean below it,
+// Bounds on the drift of the same weights: of every id in float32 or near it, of the mean below,
 // where one rounding of a factor may move a single id by more.
 const (
 	driftFloat32 = 1e-4
@@ -102,7 +102,7 @@ const (
 // apart compares a drift with the bound of its precision.
 func apart(p cuda.Precision, mean, most float64) bool {
 	switch p {
-	case cuda.Float32:
+	case cuda.Float32, cuda.BF16x3:
 		return most > driftFloat32
 	case cuda.Int8:
 		return mean > driftInt8

@@ -171,7 +171,9 @@ func TestPolicyAndLearnerAgreeInBF16(t *testing.T) {
 	if dev := cpu(t, 1); !dev.Has(cuda.BF16) {
 		t.Skip("this processor has no bfloat16 products (AVX512_BF16): nothing tested")
 	}
-	policyAndLearnerAgree(t, cuda.BF16)
+	for _, precision := range []cuda.Precision{cuda.BF16, cuda.BF16x3} {
+		policyAndLearnerAgree(t, precision)
+	}
 }
 
 func policyAndLearnerAgree(t *testing.T, precision cuda.Precision) {

@@ -22,7 +22,7 @@ type Options struct {
 	StepTokens  int     // rows of one generation step, 512: bounds its latency and buffers
 	CacheTokens int     // room for keys and values; see cacheTokens
 	// Precision of the matrix products, in generation and training alike. Weights, gradients,
-	// moments and all else stay float32. BF16 is refused where the device lacks it.
+	// moments and all else stay float32. BF16 and BF16x3 are refused where the device lacks them.
 	Precision cuda.Precision
 	// Int8 has generation multiply weights and rows that are rounded to 8 bits, 64 of them at a
 	// scale: half the bytes of bf16. Log-probabilities of sampled ids are then those of the

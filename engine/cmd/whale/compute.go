@@ -12,7 +12,8 @@ import (
 
 // computeFlags say how the model is computed.
 type computeFlags struct {
-	Precision *string `placeholder:"NAME" help:"Arithmetic of matrix products: float32 (default) or bf16, where the processor has it."`
+	Precision *string `placeholder:"NAME" help:"Arithmetic of matrix products: float32 (default), or where the processor has it bf16, or bf16x3: near float32, faster with AMX and slower without."`
+	Int8      *bool   `name:"int8" negatable:"" help:"Generate in 8 bits: weights and rows rounded, half the bytes of bf16; training keeps its precision."`
 	Context   *int    `placeholder:"N" help:"Longest sequence in tokens; 0 = what the model was made for."`
 	Memory    *string `placeholder:"SIZE" help:"Most memory of the model, such as 4GB: the run plans within it, says how, and refuses if it can't."`
 }
@@ -31,6 +32,7 @@ func (f computeFlags) apply(c *engine.Config) error {
 	if c.Compute.Precision == cuda.Float32.String() {
 		c.Compute.Precision = "" // one spelling of the default
 	}
+	set(&c.Compute.Int8, f.Int8)
 	set(&c.Compute.Context, f.Context)
 	if f.Memory == nil {
 		return nil
@@ -63,11 +65,11 @@ func parseSize(text string) (int64, error) {
 func frozen(o *trainer.Options) { o.Frozen = true }
 
 // precisions are those of training and generation alike.
-var precisions = []cuda.Precision{cuda.Float32, cuda.BF16}
+var precisions = []cuda.Precision{cuda.Float32, cuda.BF16, cuda.BF16x3}
 
 // trainerOptions is what a config says to the trainer.
 func trainerOptions(c engine.Config) (trainer.Options, error) {
-	o := trainer.Options{Temperature: c.Sampling.Temperature, Context: c.Compute.Context, Memory: c.Compute.Memory,
+	o := trainer.Options{Temperature: c.Sampling.Temperature, Int8: c.Compute.Int8, Context: c.Compute.Context, Memory: c.Compute.Memory,
 		Reference: c.Update == "policy-gradient" && c.PolicyGradient.Beta > 0,
 		Adam: trainer.AdamW{LR: c.Optimizer.Rate, Beta1: c.Optimizer.Beta1, Beta2: c.Optimizer.Beta2,
 			Eps: c.Optimizer.Eps, Decay: c.Optimizer.Decay, Clip: c.Optimizer.Clip}}

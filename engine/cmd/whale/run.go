@@ -233,7 +233,7 @@ func commandLine(c engine.Config) string {
 		value, was any
 	}{
 		{"data", c.Data, d.Data}, {"condition", c.Condition, d.Condition}, {"model", c.Model, d.Model},
-		{"seed", c.Seed, d.Seed},
+		{"seed", c.Seed, d.Seed}, {"precision", c.Compute.Precision, d.Compute.Precision},
 		{"cycles", c.Cycles, d.Cycles}, {"steps", c.Steps, d.Steps}, {"epochs", c.Epochs, d.Epochs}, {"stop-at", c.StopAt, d.StopAt},
 		{"iterations", c.Iterations, d.Iterations},
 		{"candidates", c.Candidates, d.Candidates}, {"racing", c.Racing, d.Racing}, {"rollouts", c.Rollouts, d.Rollouts}, {"rate", c.Optimizer.Rate, d.Optimizer.Rate},
@@ -241,6 +241,9 @@ func commandLine(c engine.Config) string {
 		if f.value != f.was {
 			parts = append(parts, fmt.Sprintf("--%s %v", f.name, f.value))
 		}
+	}
+	if c.Compute.Int8 {
+		parts = append(parts, "--int8")
 	}
 	return strings.Join(append(parts, proposerLine(c)...), " ")
 }

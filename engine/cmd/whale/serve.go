@@ -8,11 +8,11 @@ import (
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
-	"github.com/seed-7c27e6b8/whale/trainer"
 	"github.com/seed-7c27e6b8/whale/trainer/serve"
 )
 
 type serveCommand struct {
+	computeFlags
 	Model   string `default:"nano" placeholder:"nano|DIR" help:"Model to serve: nano or a model folder."`
 	Domain  string `default:"lookup" placeholder:"NAME" help:"Domain that the embedded model was made for, with --model nano."`
 	Folder  string `name:"run" type:"path" placeholder:"DIR" help:"Serve the latest weights of this run folder instead of its first ones."`
@@ -64,7 +64,15 @@ func (c *serveCommand) open(ctx context.Context, s *site) (err error) {
 	if c.Name == "" {
 		c.Name = name
 	}
-	if s.trainer, err = openModel(name, domain, s.device, trainer.Options{}); err != nil {
+	config := engine.Defaults()
+	if err := c.computeFlags.apply(&config); err != nil {
+		return err
+	}
+	o, err := trainerOptions(config)
+	if err != nil {
+		return err
+	}
+	if s.trainer, err = openModel(name, domain, s.device, o); err != nil {
 		return err
 	}
 	if weights != "" {

@@ -163,6 +163,7 @@ static whale_status driver_room(gpu_backend *b, whale_room *out) {
     out->held = d->arena.held;
     out->used = d->arena.used;
     out->peak = d->arena.peak;
+    out->workspace = d->has_lt ? lt_workspace : 0;
     out->bandwidth = 2e3 * d->card.memory_khz * (d->card.bus_bits / 8.0); /* two words a clock */
     return WHALE_OK;
 }

@@ -135,7 +135,7 @@ typedef struct {
     cu_pointer workspace;
 } lt_state;
 
-enum { stage_slots = 32, stage_bytes = 256 << 10 };
+enum { lt_workspace = 32 << 20, stage_slots = 32, stage_bytes = 256 << 10 };
 
 typedef struct {
     driver_calls cu;

@@ -98,6 +98,7 @@ static int split(arena_block *b, size_t bytes) {
 whale_status arena_reserve(gpu_backend *b, size_t bytes) {
     driver *d = b->state;
     arena *a = &d->arena;
+    a->peak = a->used;
     if (bytes <= a->held) return WHALE_OK;
     size_t need = up(bytes - a->held, arena_page);
     int result = grow(d, need);

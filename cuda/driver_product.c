@@ -7,7 +7,7 @@
 
 #include "driver.h"
 
-enum { most_plans = 4096, workspace_bytes = 32 << 20, most_alignment = 256 };
+enum { most_plans = 4096, most_alignment = 256 };
 
 /* What tells calls apart; no padding. */
 typedef struct { int rows, cols, K, accumulate, bf16, a_along, b_along, align_a, align_b, align_c; size_t lda, ldb, ldc; } lt_key;
@@ -85,7 +85,7 @@ static whale_status ask(gpu_backend *b, const lt_key *k, lt_plan *p, lt_preferen
     const lt_calls *lt = &s->calls;
     int type = k->bf16 ? lt_bfloat16 : lt_float32, first = k->b_along ? lt_as_is : lt_transposed, count = 0;
     int second = k->a_along ? lt_transposed : lt_as_is;
-    uint64_t rows = (uint64_t)k->rows, cols = (uint64_t)k->cols, K = (uint64_t)k->K, most = workspace_bytes;
+    uint64_t rows = (uint64_t)k->rows, cols = (uint64_t)k->cols, K = (uint64_t)k->K, most = lt_workspace;
     LT(b, lt->desc(&p->desc, lt_sum_float32, lt_float32));
     LT(b, lt->desc_set(p->desc, lt_trans_a, &first, sizeof first));
     LT(b, lt->desc_set(p->desc, lt_trans_b, &second, sizeof second));
@@ -151,10 +151,10 @@ whale_status lt_product(gpu_backend *b, const gpu_product *p) {
     lt_plan *plan = NULL;
     whale_status st = plan_of(b, &k, &plan);
     if (st != WHALE_OK) return st;
-    if (plan->workspace && !d->lt.workspace && (st = arena_alloc(b, workspace_bytes, &d->lt.workspace)) != WHALE_OK) return st;
+    if (plan->workspace && !d->lt.workspace && (st = arena_alloc(b, lt_workspace, &d->lt.workspace)) != WHALE_OK) return st;
     static const float one = 1, none = 0;
     LT(b, d->lt.calls.matmul(d->lt.handle, plan->desc, &one, p->b, plan->a, p->a, plan->b, p->accumulate ? &one : &none, p->c, plan->c,
-                             p->c, plan->c, &plan->algo, (void *)(uintptr_t)d->lt.workspace, plan->workspace ? workspace_bytes : 0,
+                             p->c, plan->c, &plan->algo, (void *)(uintptr_t)d->lt.workspace, plan->workspace ? lt_workspace : 0,
                              d->stream));
     return WHALE_OK;
 }

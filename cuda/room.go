@@ -11,7 +11,8 @@ import "unsafe"
 type Room struct {
 	CardTotal, CardFree int64   // of the card, whoever holds it
 	Held                int64   // what this device got of the card
-	Used, Peak          int64   // what it has given out, and the most it had
+	Used, Peak          int64   // what it has given out, and the most it had since the last Reserve
+	Workspace           int64   // what the device takes for itself besides, before scratch of its operators
 	Bandwidth           float64 // bytes a second by clock and width of the memory; 0 if not known
 }
 
@@ -20,7 +21,7 @@ func (d *Device) Room() (Room, error) {
 	var r C.whale_room
 	err := d.run("room", func(dev *C.whale_device) C.whale_status { return C.whale_measure(dev, &r) })
 	return Room{CardTotal: int64(r.card_total), CardFree: int64(r.card_free), Held: int64(r.held), Used: int64(r.used),
-		Peak: int64(r.peak), Bandwidth: float64(r.bandwidth)}, err
+		Peak: int64(r.peak), Workspace: int64(r.workspace), Bandwidth: float64(r.bandwidth)}, err
 }
 
 // Reserve has a card hold at least so many bytes from now on; other devices do nothing. Errors:

@@ -27,6 +27,7 @@ type Memory struct {
 	Logits      int64 // one block of rows, in training and in generation
 	Cache       int64 // keys and values
 	Generation  int64 // activations of one step
+	Device      int64 // what a card's library of products works in
 
 	MicroTokens int  // input ids of a micro-batch
 	Recompute   bool // only the inputs of the layers are kept
@@ -55,7 +56,7 @@ func (m Memory) parts() []memoryPart {
 	return []memoryPart{
 		{"weights", m.Weights}, {"packed", m.Packed}, {"gradients", m.Gradients}, {"moments", m.Moments}, {"reference", m.Reference},
 		{fmt.Sprintf("activations of %d tokens, %s", m.MicroTokens, kept), m.Activations}, {"logits", m.Logits},
-		{fmt.Sprintf("cache of %d tokens", m.CacheTokens), m.Cache}, {"generation", m.Generation},
+		{fmt.Sprintf("cache of %d tokens", m.CacheTokens), m.Cache}, {"generation", m.Generation}, {"device", m.Device},
 	}
 }
 
@@ -153,6 +154,9 @@ func fixedMemory(m *Model, o Options) Memory {
 	logits := headRows(c, o.StepTokens) * c.Vocab
 	p.Generation = floatBytes * int64(step.size-logits)
 	p.Logits = floatBytes * int64(logits)
+	if room, err := m.dev.Room(); err == nil { // a device that is lost says so at its next call
+		p.Device = room.Workspace
+	}
 	return p
 }
 

@@ -231,7 +231,7 @@ func TestIndicesAreCheckedOnTheHost(t *testing.T) {
 	e.IDs = ids.Slice(0, 2)
 	e.T = 2
 	b.must(b.Embed(e))
-	e.IDs = Ints{table.memory}
+	e.IDs = Ints(table)
 	if err := b.Embed(e); !errors.Is(err, BadShape) || !strings.Contains(err.Error(), "not memory of indices") {
 		t.Errorf("%v, want floats refused as ids", err)
 	}

@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 		want  error // always: what it is; nil = any
 	}{
 		"status 500": {func(w http.ResponseWriter) { http.Error(w, "oops", 500) }, nil},
-		"busy":       {func(w http.ResponseWriter) { http.Error(w, "later", 429) }, nil},
+		"busy":       {func(w http.ResponseWriter) { http.Error(w, "later", http.StatusTooManyRequests) }, nil},
 		"garbage":    {func(w http.ResponseWriter) { io.WriteString(w, "<html>sk-secret") }, ErrGarbage},
 		"no choice":  {func(w http.ResponseWriter) { io.WriteString(w, `{"choices":[]}`) }, ErrGarbage},
 		"no text":    {func(w http.ResponseWriter) { io.WriteString(w, `{"choices":[{"finish_reason":"stop"}]}`) }, ErrGarbage},
@@ -267,7 +267,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		t.Errorf("got %v after %d calls", err, f.calls.Load())
 	}
 	f.spoil = func(_ int64, w http.ResponseWriter) bool {
-		http.Error(w, `key sk-secret is wrong`, 401)
+		http.Error(w, `key sk-secret is wrong`, http.StatusUnauthorized)
 		return true
 	}
 	if _, err := generate(t.Context(), p, 1, 50); !errors.Is(err, ErrRefused) || f.calls.Load() != 2 || strings.Contains(err.Error(), "sk-secret") {
@@ -301,14 +301,14 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("%d and %d calls", a.calls.Load(), b.calls.Load())
 	}
 
-	a.spoil = func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", 503); return true }
+	a.spoil = func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", http.StatusServiceUnavailable); return true }
 	b.spoil = nil
 	for i := range 10 {
 		if _, err := generate(t.Context(), p, uint64(i), 50); err != nil {
 			t.Errorf("with one address down: %v", err)
 		}
 	}
-	a.spoil, b.spoil = nil, func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", 503); return true }
+	a.spoil, b.spoil = nil, func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", http.StatusServiceUnavailable); return true }
 	p.mu.Lock()
 	p.places[0].rest = time.Time{} // its rest is over
 	p.mu.Unlock()

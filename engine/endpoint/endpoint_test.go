@@ -301,14 +301,20 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("%d and %d calls", a.calls.Load(), b.calls.Load())
 	}
 
-	a.spoil = func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", http.StatusServiceUnavailable); return true }
+	a.spoil = func(_ int64, w http.ResponseWriter) bool {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return true
+	}
 	b.spoil = nil
 	for i := range 10 {
 		if _, err := generate(t.Context(), p, uint64(i), 50); err != nil {
 			t.Errorf("with one address down: %v", err)
 		}
 	}
-	a.spoil, b.spoil = nil, func(_ int64, w http.ResponseWriter) bool { http.Error(w, "down", http.StatusServiceUnavailable); return true }
+	a.spoil, b.spoil = nil, func(_ int64, w http.ResponseWriter) bool {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return true
+	}
 	p.mu.Lock()
 	p.places[0].rest = time.Time{} // its rest is over
 	p.mu.Unlock()

@@ -144,8 +144,16 @@ func TestPhasesLeaveMemoryFlat(t *testing.T) {
 	if first.Held < planned {
 		t.Errorf("the card holds %d bytes, the plan of %d was to be reserved", first.Held, planned)
 	}
+	if n, _ := card.Happened("graph launch"); n < 40 {
+		t.Errorf("%d decode steps were replayed from a graph", n)
+	}
 	tr.Close()
 	dev.Close()
+	if made, _ := card.Happened("graph of"); made == 0 {
+		t.Error("no graph was made")
+	} else if dropped, _ := card.Happened("graph drop"); dropped != made {
+		t.Errorf("%d graphs made, %d dropped", made, dropped)
+	}
 	if _, left := card.Happened("release with bytes left"); left != 0 {
 		t.Errorf("%d bytes are left at the end", left)
 	}

@@ -171,6 +171,7 @@ func (c *runCommand) report(s *site, store *archive.Archive, config engine.Confi
 // settings merges defaults, the config file and flags, in this order.
 func (c *runCommand) settings() (engine.Config, error) {
 	config := engine.Defaults()
+	config.Device = "auto" // openSite resolves it
 	if c.Config != "" {
 		text, err := os.ReadFile(c.Config)
 		if err != nil {

@@ -119,14 +119,28 @@ func newStudyDomain(name string, members []Member) studyDomain {
 	return d
 }
 
-// mainGroup is the condition whale with the schedule that its first run has.
+// mainGroup is the condition whale with the schedule that most runs of other conditions
+// have, or else that of its first run.
 func mainGroup(members []Member) [2]string {
+	type pace struct {
+		cycles, steps, iterations int
+		epochs                    float64
+	}
+	paceOf := func(c engine.Config) pace { return pace{c.Cycles, c.Steps, c.Iterations, c.Epochs} }
+	others := map[pace]int{}
 	for _, m := range members {
-		if m.Config.Condition == mainCondition {
-			return [2]string{mainCondition, m.Config.Schedule()}
+		if m.Config.Condition != mainCondition {
+			others[paceOf(m.Config)]++
 		}
 	}
-	return [2]string{}
+	var main [2]string
+	most := -1
+	for _, m := range members {
+		if n := others[paceOf(m.Config)]; m.Config.Condition == mainCondition && n > most {
+			main, most = [2]string{mainCondition, m.Config.Schedule()}, n
+		}
+	}
+	return main
 }
 
 // scheduleName is a schedule in as few characters as tell it from others.

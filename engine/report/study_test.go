@@ -28,9 +28,9 @@ func member(condition string, seed uint64, steps int, final float64, right int) 
 
 func sampleStudy() []Member {
 	return []Member{
+		member("whale", 1, 2, .7, 6), // another schedule than the other conditions have
 		member("weight-only", 1, 6, .5, 4), member("weight-only", 2, 6, .4, 4),
 		member("whale", 1, 6, .9, 8), member("whale", 2, 6, .8, 8),
-		member("whale", 1, 2, .7, 6),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // logged is a harness that logs what it would print, as a guest has no stdout.
 func logged(p program) program {
-	source := strings.NewReplacer("fmt.Println(", "say9(", "fmt.Printf(", "sayf9(").Replace(p.source)
+	source := strings.NewReplacer("fmt.Println(", "say9(", "fmt.Printf(", "sayf9(", "fmt.Print(", "print9(").Replace(p.source)
 	source = strings.Replace(source, "\tmain()\n\treturn nil\n}", `	main()
 	s.Log(text9)
 	return nil
@@ -23,6 +23,7 @@ func logged(p program) program {
 var text9 string
 
 func say9(a ...any)                 { text9 += fmt.Sprintln(a...) }
+func print9(a ...any)               { text9 += fmt.Sprint(a...) }
 func sayf9(format string, a ...any) { text9 += fmt.Sprintf(format, a...) }`, 1)
 	return program{p.name, source}
 }

@@ -16,6 +16,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses"
 )
@@ -100,7 +101,7 @@ func apart(train, test []*puzzle, report *Report) []*puzzle {
 	for _, p := range train {
 		if inTest[p.id] {
 			report.Good--
-			report.Bad = append(report.Bad, &RowError{File: report.File, Row: p.row, Err: ErrTest})
+			report.Bad = append(report.Bad, &bench.RowError{File: report.File, Row: p.row, Err: ErrTest})
 			continue
 		}
 		kept = append(kept, p)

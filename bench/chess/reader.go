@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
@@ -24,23 +25,11 @@ var (
 	ErrDuplicate = errors.New("same position as an earlier row")
 )
 
-// RowError says what is wrong with one row. The other rows are used.
-type RowError struct {
-	File string
-	Row  int // line number in the file, from 1
-	Err  error
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("task %s:%d: %v", e.File, e.Row, e.Err) }
-
-// Unwrap gives errors.Is the cause.
-func (e *RowError) Unwrap() error { return e.Err }
-
 // Report counts the rows of one file.
 type Report struct {
 	File string
 	Good int
-	Bad  []*RowError
+	Bad  []*bench.RowError
 }
 
 // String is the line for the person at the terminal, with the first bad row.
@@ -124,7 +113,7 @@ func read(from io.Reader, name string) ([]*puzzle, Report, error) {
 			errs[i] = ErrDuplicate
 		}
 		if errs[i] != nil {
-			report.Bad = append(report.Bad, &RowError{File: name, Row: records[i].row, Err: errs[i]})
+			report.Bad = append(report.Bad, &bench.RowError{File: name, Row: records[i].row, Err: errs[i]})
 			continue
 		}
 		seen[p.id] = true

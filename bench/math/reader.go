@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/math/answer"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -26,23 +27,11 @@ var (
 // maxRow bounds one line.
 const maxRow = 1 << 20
 
-// RowError says what is wrong with one row. The other rows are used.
-type RowError struct {
-	File string
-	Row  int // line number in the file, from 1
-	Err  error
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("task %s:%d: %v", e.File, e.Row, e.Err) }
-
-// Unwrap gives errors.Is the cause.
-func (e *RowError) Unwrap() error { return e.Err }
-
 // Report counts the rows of one file.
 type Report struct {
 	File string
 	Good int
-	Bad  []*RowError
+	Bad  []*bench.RowError
 	// Opaque counts good rows whose reference the verifier can't parse: only the same
 	// spelling is equal to them.
 	Opaque int
@@ -63,7 +52,7 @@ func (r Report) String() string {
 // drop takes back a row that was good by itself.
 func (r *Report) drop(row int, why error) {
 	r.Good--
-	r.Bad = append(r.Bad, &RowError{File: r.File, Row: row, Err: why})
+	r.Bad = append(r.Bad, &bench.RowError{File: r.File, Row: row, Err: why})
 }
 
 // readFile reads all rows of a file, unpacked by the ending of its name.
@@ -98,7 +87,7 @@ func (r *reader) line(number int, line []byte) {
 		err = ErrDuplicate
 	}
 	if err != nil {
-		r.report.Bad = append(r.report.Bad, &RowError{File: r.report.File, Row: number, Err: err})
+		r.report.Bad = append(r.report.Bad, &bench.RowError{File: r.report.File, Row: number, Err: err})
 		return
 	}
 	r.questions[p.key], r.ids[p.given] = true, true

@@ -31,23 +31,11 @@ var (
 // maxRow bounds one line.
 const maxRow = 1 << 20
 
-// RowError says what is wrong with one row. The other rows are used.
-type RowError struct {
-	File string
-	Row  int // line number in the file, from 1
-	Err  error
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("task %s:%d: %v", e.File, e.Row, e.Err) }
-
-// Unwrap gives errors.Is the cause.
-func (e *RowError) Unwrap() error { return e.Err }
-
 // Report says what became of the rows of a file.
 type Report struct {
 	File                string
 	Train, Select, Test int
-	Bad                 []*RowError
+	Bad                 []*bench.RowError
 }
 
 // String is the line for the person at the terminal, with the first bad row.
@@ -113,7 +101,7 @@ func newReader(name string, verifier Verifier) *reader {
 }
 
 func (r *reader) bad(number int, err error) {
-	r.report.Bad = append(r.report.Bad, &RowError{File: r.report.File, Row: number, Err: err})
+	r.report.Bad = append(r.report.Bad, &bench.RowError{File: r.report.File, Row: number, Err: err})
 }
 
 // line takes a line; nil is a long one.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa/bm25"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -179,7 +180,7 @@ func readNote(index *bm25.Index, name string) Report {
 	}
 	report := Report{File: name, Good: n.Good, Repaired: n.Repaired, More: n.More}
 	for _, bad := range n.Bad {
-		report.Bad = append(report.Bad, &RowError{File: name, Row: bad.Row, Err: fmt.Errorf("%w: %s", ErrPassage, bad.Why)})
+		report.Bad = append(report.Bad, &bench.RowError{File: name, Row: bad.Row, Err: fmt.Errorf("%w: %s", ErrPassage, bad.Why)})
 	}
 	return report
 }

@@ -31,26 +31,14 @@ var (
 
 const maxQuestion = 4096
 
-// RowError says what is wrong with one row. The other rows are used.
-type RowError struct {
-	File string
-	Row  int // line number, or number of the record in a parquet file, from 1
-	Err  error
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("task %s:%d: %v", e.File, e.Row, e.Err) }
-
-// Unwrap gives errors.Is the cause.
-func (e *RowError) Unwrap() error { return e.Err }
-
 // Report counts the rows of one file.
 type Report struct {
 	File     string
 	Good     int
-	Repaired int         // of these, passages in which bad UTF-8 became U+FFFD
-	Bad      []*RowError // in order; of a corpus only the first ones
-	More     int         // further bad rows
-	Note     string      // what else there is to say: where an index lies
+	Repaired int               // of these, passages in which bad UTF-8 became U+FFFD
+	Bad      []*bench.RowError // in order; of a corpus only the first ones
+	More     int               // further bad rows
+	Note     string            // what else there is to say: where an index lies
 }
 
 // String is the line for the person at the terminal, with the first bad row.
@@ -199,7 +187,7 @@ func (rd *reader) take(r Row, err error, row int, stem string, report *Report) {
 		err = ErrDuplicate
 	}
 	if err != nil {
-		report.Bad = append(report.Bad, &RowError{File: report.File, Row: row, Err: err})
+		report.Bad = append(report.Bad, &bench.RowError{File: report.File, Row: row, Err: err})
 		return
 	}
 	q.from = report
@@ -217,8 +205,8 @@ func (rd *reader) apart(test *reader) {
 			continue
 		}
 		q.from.Good--
-		q.from.Bad = append(q.from.Bad, &RowError{File: q.from.File, Row: q.row, Err: ErrTest})
-		slices.SortStableFunc(q.from.Bad, func(a, b *RowError) int { return a.Row - b.Row })
+		q.from.Bad = append(q.from.Bad, &bench.RowError{File: q.from.File, Row: q.row, Err: ErrTest})
+		slices.SortStableFunc(q.from.Bad, func(a, b *bench.RowError) int { return a.Row - b.Row })
 	}
 	rd.questions = kept
 }

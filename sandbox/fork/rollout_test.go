@@ -12,40 +12,12 @@ import (
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/harnesses/kit/kittest"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 	"github.com/seed-7c27e6b8/whale/sandbox/compile"
 	"github.com/seed-7c27e6b8/whale/sandbox/fork"
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
-
-const fourTurns = `package harness
-
-import (
-	"fmt"
-	"regexp"
-
-	"github.com/seed-7c27e6b8/whale/harnesses/kit"
-)
-
-var call = regexp.MustCompile("search\\((\\d+)\\)")
-
-func Run(s *kit.Session) error {
-	messages := []kit.Message{{Role: kit.User, Content: s.Task().Input}}
-	for turn := 0; turn < 4; turn++ {
-		reply, err := s.Generate(messages, kit.Options{})
-		if err != nil {
-			return err
-		}
-		found := call.FindStringSubmatch(reply.Text)
-		if found == nil {
-			return nil
-		}
-		text := fmt.Sprintf("turn %d: found %s", turn, found[1])
-		messages = append(messages, reply.Message(), kit.Message{Role: kit.Tool, Content: text})
-	}
-	return nil
-}
-`
 
 // oneReply answers every request with the same reply.
 type oneReply []byte
@@ -125,7 +97,7 @@ func guestFor(ctx context.Context, by string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Build(ctx, engine.NewHarness(fourTurns, engine.Meta{}))
+	return c.Build(ctx, engine.NewHarness(kittest.FourTurns, engine.Meta{}))
 }
 
 // loaded is the image of an interpreter that has the source.
@@ -134,7 +106,7 @@ func loaded(b *testing.B, m *fork.Machine) *fork.Image {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if refusal, err := abi.DecodeRefusal(say(b, i, "whale_load", []byte(fourTurns))); err != nil || refusal.Rule != "" {
+	if refusal, err := abi.DecodeRefusal(say(b, i, "whale_load", []byte(kittest.FourTurns))); err != nil || refusal.Rule != "" {
 		b.Fatal(refusal, err)
 	}
 	made, err := i.Snapshot()

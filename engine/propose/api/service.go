@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,6 +101,19 @@ func (e *ServiceError) Error() string {
 
 // Unwrap gives errors.Is the cause.
 func (e *ServiceError) Unwrap() error { return e.Err }
+
+// Refused is the error of an answer with a status. The first of the texts that says anything
+// is quoted; what was asked is not, since it has the key.
+func Refused(status int, answer *http.Response, texts ...string) error {
+	e := &ServiceError{Status: status, Err: Said(cmp.Or(texts...))}
+	if answer != nil {
+		e.After = RetryAfter(answer.Header)
+	}
+	return e
+}
+
+// Tokens reads a number of tokens, which a service can get wrong.
+func Tokens(n int64) int { return int(max(0, min(n, 1<<40))) }
 
 // longestSaid is what is kept of a service's message, in bytes.
 const longestSaid = 500

@@ -132,8 +132,8 @@ func marked(blocks []sdk.ContentBlockParamUnion) []sdk.ContentBlockParamUnion {
 
 func reply(m *sdk.Message) api.Reply {
 	u := m.Usage
-	r := api.Reply{Model: m.Model, Cut: m.StopReason == sdk.StopReasonMaxTokens, Usage: api.Usage{Input: count(u.InputTokens),
-		Read: count(u.CacheReadInputTokens), Written: count(u.CacheCreationInputTokens), Output: count(u.OutputTokens)}}
+	r := api.Reply{Model: m.Model, Cut: m.StopReason == sdk.StopReasonMaxTokens, Usage: api.Usage{Input: api.Tokens(u.InputTokens),
+		Read: api.Tokens(u.CacheReadInputTokens), Written: api.Tokens(u.CacheCreationInputTokens), Output: api.Tokens(u.OutputTokens)}}
 	for _, b := range m.Content {
 		switch b := b.AsAny().(type) {
 		case sdk.TextBlock:
@@ -145,22 +145,11 @@ func reply(m *sdk.Message) api.Reply {
 	return r
 }
 
-// count reads a number of tokens, which a service can get wrong.
-func count(n int64) int { return int(max(0, min(n, 1<<40))) }
-
 // failure gives an error its status. Requests are not in its text: they have the key.
 func failure(err error) error {
 	var failed *sdk.Error
 	if !errors.As(err, &failed) {
 		return &api.ServiceError{Err: err}
 	}
-	text := failed.Message
-	if text == "" {
-		text = failed.RawJSON()
-	}
-	e := &api.ServiceError{Status: failed.StatusCode, Err: api.Said(text)}
-	if failed.Response != nil {
-		e.After = api.RetryAfter(failed.Response.Header)
-	}
-	return e
+	return api.Refused(failed.StatusCode, failed.Response, failed.Message, failed.RawJSON())
 }

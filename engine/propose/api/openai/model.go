@@ -94,9 +94,9 @@ func (c *chat) Say(ctx context.Context, in api.Input) (api.Reply, error) {
 	}
 	choice := done.Choices[0]
 	c.params.Messages = append(params.Messages, said(choice.Message))
-	cached := min(count(done.Usage.PromptTokensDetails.CachedTokens), count(done.Usage.PromptTokens))
+	cached := min(api.Tokens(done.Usage.PromptTokensDetails.CachedTokens), api.Tokens(done.Usage.PromptTokens))
 	r := api.Reply{Text: choice.Message.Content, Model: done.Model, Cut: choice.FinishReason == "length", Usage: api.Usage{
-		Input: count(done.Usage.PromptTokens) - cached, Read: cached, Output: count(done.Usage.CompletionTokens)}}
+		Input: api.Tokens(done.Usage.PromptTokens) - cached, Read: cached, Output: api.Tokens(done.Usage.CompletionTokens)}}
 	for _, call := range choice.Message.ToolCalls {
 		r.Calls = append(r.Calls, api.Call{ID: call.ID, Name: call.Function.Name, Args: call.Function.Arguments})
 	}
@@ -118,22 +118,11 @@ func said(m sdk.ChatCompletionMessage) sdk.ChatCompletionMessageParamUnion {
 	return sdk.ChatCompletionMessageParamUnion{OfAssistant: &out}
 }
 
-// count reads a number of tokens, which a service can get wrong.
-func count(n int64) int { return int(max(0, min(n, 1<<40))) }
-
 // failure gives an error its status. Requests are not in its text: they have the key.
 func failure(err error) error {
 	var failed *sdk.Error
 	if !errors.As(err, &failed) {
 		return &api.ServiceError{Err: err}
 	}
-	text := failed.Message
-	if text == "" {
-		text = failed.RawJSON()
-	}
-	e := &api.ServiceError{Status: failed.StatusCode, Err: api.Said(text)}
-	if failed.Response != nil {
-		e.After = api.RetryAfter(failed.Response.Header)
-	}
-	return e
+	return api.Refused(failed.StatusCode, failed.Response, failed.Message, failed.RawJSON())
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -332,7 +333,11 @@ func (a arm) P() string {
 
 // SeedList names the seeds.
 func (a arm) SeedList() string {
-	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(a.Seeds)), " "), "[]")
+	names := make([]string, len(a.Seeds))
+	for i, seed := range a.Seeds {
+		names[i] = strconv.FormatUint(seed, 10)
+	}
+	return strings.Join(names, " ")
 }
 
 //go:embed study.gohtml

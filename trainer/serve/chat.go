@@ -10,16 +10,30 @@ import (
 	"github.com/seed-7c27e6b8/whale/trainer/chat"
 )
 
+// head is what every answer, or chunk of one, begins with.
+type head struct {
+	ID          string  `json:"id"`
+	Object      string  `json:"object"`
+	Created     int64   `json:"created"`
+	Model       string  `json:"model"`
+	Fingerprint string  `json:"system_fingerprint"`
+	PromptIDs   []int32 `json:"prompt_token_ids,omitempty"`
+}
+
+// head begins the answer to a plan.
+func (s *Server) head(kind, object string, p plan) head {
+	h := head{ID: newID(kind), Object: object, Created: time.Now().Unix(), Model: s.model.Name, Fingerprint: string(s.model.Policy.Weights())}
+	if p.ids {
+		h.PromptIDs = p.prompt
+	}
+	return h
+}
+
 // chatAnswer is a whole answer, or one chunk of a stream.
 type chatAnswer struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Fingerprint string       `json:"system_fingerprint"`
-	PromptIDs   []int32      `json:"prompt_token_ids,omitempty"`
-	Choices     []chatChoice `json:"choices"`
-	Usage       *usage       `json:"usage,omitempty"`
+	head
+	Choices []chatChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
 }
 
 type chatChoice struct {
@@ -85,38 +99,34 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	head := chatAnswer{ID: newID("chatcmpl"), Object: "chat.completion", Created: time.Now().Unix(), Model: s.model.Name,
-		Fingerprint: string(s.model.Policy.Weights())}
-	if p.ids {
-		head.PromptIDs = p.prompt
-	}
+	answer := chatAnswer{head: s.head("chatcmpl", "chat.completion", p)}
 	if p.stream {
-		head.Object = "chat.completion.chunk"
-		return s.streamChat(w, r, p, c, head)
+		answer.Object = "chat.completion.chunk"
+		return s.streamChat(w, r, p, c, answer)
 	}
 	choices, err := s.generate(r.Context(), p, nil)
 	if err != nil {
 		return err
 	}
 	for i, one := range choices {
-		text, uses, err := s.read(c, one.text, head.ID, i)
+		text, uses, err := s.read(c, one.text, answer.ID, i)
 		if err != nil {
 			return err
 		}
-		answer := chatChoice{Index: i, Message: &reply{Role: chat.Assistant, Content: &text, ToolCalls: uses}, Reason: &one.reason}
+		choice := chatChoice{Index: i, Message: &reply{Role: chat.Assistant, Content: &text, ToolCalls: uses}, Reason: &one.reason}
 		if len(uses) > 0 {
-			answer.Reason = word("tool_calls")
+			choice.Reason = word("tool_calls")
 		}
 		if p.logprobs {
-			answer.LogProbs = s.logProbs(one.ids, one.logps)
+			choice.LogProbs = s.logProbs(one.ids, one.logps)
 		}
 		if p.ids {
-			answer.TokenIDs = one.ids
+			choice.TokenIDs = one.ids
 		}
-		head.Choices = append(head.Choices, answer)
+		answer.Choices = append(answer.Choices, choice)
 	}
-	head.Usage = usageOf(p, choices)
-	return send(w, head)
+	answer.Usage = usageOf(p, choices)
+	return send(w, answer)
 }
 
 func word(s string) *string { return &s }

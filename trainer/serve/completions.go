@@ -3,7 +3,6 @@ package serve
 import (
 	"encoding/json"
 	"net/http"
-	"time"
 )
 
 // textRequest asks to go on from a prompt.
@@ -40,14 +39,9 @@ func (p *prompt) UnmarshalJSON(b []byte) error {
 }
 
 type textAnswer struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Fingerprint string       `json:"system_fingerprint"`
-	PromptIDs   []int32      `json:"prompt_token_ids,omitempty"`
-	Choices     []textChoice `json:"choices"`
-	Usage       *usage       `json:"usage,omitempty"`
+	head
+	Choices []textChoice `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
 }
 
 type textChoice struct {
@@ -88,11 +82,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p.logprobs = q.LogProbs != nil
-	head := textAnswer{ID: newID("cmpl"), Object: "text_completion", Created: time.Now().Unix(), Model: s.model.Name,
-		Fingerprint: string(s.model.Policy.Weights())}
-	if p.ids {
-		head.PromptIDs = p.prompt
-	}
+	answer := textAnswer{head: s.head("cmpl", "text_completion", p)}
 	part := func(index int, text string, ids []int32, logps []float32) textChoice {
 		c := textChoice{Index: index, Text: text}
 		if p.logprobs {
@@ -104,7 +94,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 		return c
 	}
 	if p.stream {
-		return s.streamText(w, r, p, head, part)
+		return s.streamText(w, r, p, answer, part)
 	}
 	choices, err := s.generate(r.Context(), p, nil)
 	if err != nil {
@@ -113,10 +103,10 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) error {
 	for i, one := range choices {
 		c := part(i, one.text, one.ids, one.logps)
 		c.Reason = &one.reason
-		head.Choices = append(head.Choices, c)
+		answer.Choices = append(answer.Choices, c)
 	}
-	head.Usage = usageOf(p, choices)
-	return send(w, head)
+	answer.Usage = usageOf(p, choices)
+	return send(w, answer)
 }
 
 func (s *Server) streamText(w http.ResponseWriter, r *http.Request, p plan, head textAnswer, part func(int, string, []int32, []float32) textChoice) error {

@@ -34,11 +34,7 @@ func (c *reportCommand) Run(ctx context.Context) error {
 	var summaries []engine.Summary
 	var readers []*archive.Reader
 	for _, dir := range c.Runs {
-		r, err := archive.Read(dir)
-		if err != nil {
-			return err
-		}
-		s, err := r.Summary()
+		r, s, err := readRun(dir)
 		if err != nil {
 			return err
 		}
@@ -61,15 +57,21 @@ func (c *reportCommand) Run(ctx context.Context) error {
 	return report.WriteComparison(os.Stdout, summaries)
 }
 
+// readRun opens the folder of a finished run.
+func readRun(dir string) (*archive.Reader, *engine.Summary, error) {
+	r, err := archive.Read(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := r.Summary()
+	return r, s, err
+}
+
 // study sets many runs side by side.
 func (c *reportCommand) study() error {
 	var members []report.Member
 	for _, dir := range c.Runs {
-		r, err := archive.Read(dir)
-		if err != nil {
-			return err
-		}
-		s, err := r.Summary()
+		r, s, err := readRun(dir)
 		if err != nil {
 			return err
 		}

@@ -223,7 +223,6 @@ func committed(folder *archive.Reader, file string) bool {
 
 // harness is one harness by id, compared with its first parent.
 func (s *Server) harness(b *bytes.Buffer, r *http.Request, folder *archive.Reader) error {
-	var h engine.Harness
 	known := map[engine.HarnessID]engine.Harness{}
 	for _, rec := range folder.Records() {
 		known[rec.Harness] = engine.Harness{ID: rec.Harness}
@@ -238,12 +237,8 @@ func (s *Server) harness(b *bytes.Buffer, r *http.Request, folder *archive.Reade
 			}
 		}
 	}
-	for id, k := range known {
-		if string(id) == r.PathValue("id") && id != "" {
-			h = k
-		}
-	}
-	if h.ID == "" {
+	h, ok := known[engine.HarnessID(r.PathValue("id"))]
+	if !ok {
 		return fmt.Errorf("harness %s: %w", r.PathValue("id"), errNotFound)
 	}
 	read, err := folder.Harness(h.ID)

@@ -87,6 +87,7 @@ type Message struct {
 type GenerateOptions struct {
 	Samples   int
 	MaxTokens int
+	Tools     bool // offer the domain's tools in the form of the model's chat format
 }
 
 // Reply is one sampled text as the harness sees it.

@@ -22,6 +22,9 @@ type Turn struct {
 	Role    string  `json:"role"`
 	Content string  `json:"content"`
 	Sampled []int32 `json:"sampled,omitempty"` // the ids, when the model itself wrote this turn
+	// Tools, of the first turn only, are offered to the model in the form that its chat format
+	// has for them; ErrContext when it has none.
+	Tools []ToolSpec `json:"-"`
 }
 
 // Request asks for one completion.

@@ -131,7 +131,7 @@ func (p *Pool) play(ctx context.Context, job Job, t *Trajectory) error {
 	if err != nil {
 		return AtTask.wrap(string(job.Task.ID), &hostFault{err})
 	}
-	s := NewSession(SessionSetup{Policy: p.Policy, Env: env, Sampling: p.Sampling,
+	s := NewSession(SessionSetup{Policy: p.Policy, Env: env, Tools: p.Domain.Tools, Sampling: p.Sampling,
 		Seed: job.Seed, Task: job.Task.ID, Budget: p.Domain.Budget})
 	s.gauge = &p.gauge
 	start := Start{Domain: job.Task.Domain, Input: job.Task.Input, Tools: p.Domain.Tools, Budget: p.Domain.Budget}

@@ -18,6 +18,7 @@ const maxSamples = 64
 type Session struct {
 	policy   Policy
 	env      Environment
+	tools    []ToolSpec
 	sampling Sampling
 	seed     uint64
 	task     TaskID
@@ -40,6 +41,7 @@ type saying struct{ role, content string }
 type SessionSetup struct {
 	Policy   Policy
 	Env      Environment
+	Tools    []ToolSpec // that the environment has
 	Sampling Sampling
 	Seed     uint64 // RolloutSeed
 	Task     TaskID
@@ -48,7 +50,7 @@ type SessionSetup struct {
 
 // NewSession opens a session.
 func NewSession(s SessionSetup) *Session {
-	return &Session{policy: s.Policy, env: s.Env, sampling: s.Sampling, seed: s.Seed,
+	return &Session{policy: s.Policy, env: s.Env, tools: s.Tools, sampling: s.Sampling, seed: s.Seed,
 		task: s.Task, left: s.Budget, said: map[saying]int{}}
 }
 
@@ -75,6 +77,9 @@ func (s *Session) Generate(ctx context.Context, messages []Message, options Gene
 	turns, err := s.turns(messages)
 	if err != nil {
 		return nil, err
+	}
+	if options.Tools {
+		turns[0].Tools = s.tools
 	}
 	before := s.cost.PolicySeconds
 	prompt, done, err := s.ask(ctx, turns, most, n)

@@ -137,6 +137,42 @@ func TestSession_contextErrors(t *testing.T) {
 	}
 }
 
+// offered is a policy that notes the tools that contexts offer, or has no place for them.
+type offered struct {
+	echoPolicy
+	tools  [][]ToolSpec // of the turns of every context
+	refuse bool
+}
+
+func (p *offered) Encode(turns []Turn) ([]int32, error) {
+	for _, t := range turns {
+		if len(t.Tools) > 0 && p.refuse {
+			return nil, Fail(AtPolicy, "encode", fmt.Errorf("%w: no place for tools", ErrContext))
+		}
+		p.tools = append(p.tools, t.Tools)
+	}
+	return p.echoPolicy.Encode(turns)
+}
+
+// Ensure that the first turn offers the domain's tools when the harness asks for it, and
+// that a policy without a place for them leaves the session as it was.
+func TestSession_tools(t *testing.T) {
+	tools := []ToolSpec{{Name: "add", Schema: "{}"}}
+	messages := []Message{{Role: "system", Content: "s"}, {Role: "user", Content: "q"}}
+	for _, refuse := range []bool{false, true} {
+		p := &offered{echoPolicy: echoPolicy{script: []string{"yes"}}, refuse: refuse}
+		s := NewSession(SessionSetup{Policy: p, Tools: tools, Task: "t1", Budget: roomy})
+		_, err := s.Generate(t.Context(), messages, GenerateOptions{Tools: true})
+		if refuse != errors.Is(err, ErrContext) || !refuse && (err != nil || len(p.tools) != 2 || !slices.Equal(p.tools[0], tools) || p.tools[1] != nil) {
+			t.Errorf("refused %v: offered %v, %v", refuse, p.tools, err)
+		}
+		p.tools = nil
+		if _, err := s.Generate(t.Context(), messages, GenerateOptions{}); err != nil || len(p.tools) != 2 || p.tools[0] != nil {
+			t.Errorf("refused %v, then without: offered %v, %v", refuse, p.tools, err)
+		}
+	}
+}
+
 func TestSession_budgets(t *testing.T) {
 	user := []Message{{Role: "user", Content: "q"}}
 	call := func(o GenerateOptions) func(*Session) error {

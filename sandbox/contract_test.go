@@ -21,7 +21,7 @@ func (n native) Generate(messages []kit.Message, o kit.Options) ([]kit.Reply, er
 	for _, m := range messages {
 		in = append(in, engine.Message(m))
 	}
-	replies, err := n.host.Generate(context.Background(), in, engine.GenerateOptions{Samples: o.Samples, MaxTokens: o.MaxTokens})
+	replies, err := n.host.Generate(context.Background(), in, engine.GenerateOptions{Samples: o.Samples, MaxTokens: o.MaxTokens, Tools: o.Tools})
 	if err != nil {
 		return nil, toKit(err)
 	}
@@ -104,13 +104,13 @@ func Run(s *kit.Session) error {
 	}},
 	{name: "samples and submit", source: `
 func Run(s *kit.Session) error {
-	reply, err := s.Generate([]kit.Message{{Role: kit.User, Content: s.Task().Input}}, kit.Options{Samples: 3, MaxTokens: 9})
+	reply, err := s.Generate([]kit.Message{{Role: kit.User, Content: s.Task().Input}}, kit.Options{Samples: 3, MaxTokens: 9, Tools: true})
 	if err != nil {
 		return err
 	}
 	return s.Submit(reply.Others[1])
 }`, native: func(s *kit.Session) error {
-		reply, err := s.Generate([]kit.Message{{Role: kit.User, Content: s.Task().Input}}, kit.Options{Samples: 3, MaxTokens: 9})
+		reply, err := s.Generate([]kit.Message{{Role: kit.User, Content: s.Task().Input}}, kit.Options{Samples: 3, MaxTokens: 9, Tools: true})
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func generate(ctx context.Context, r abi.Request, host engine.Host) ([]abi.Reply
 	for i, m := range r.Messages {
 		messages[i] = engine.Message(m)
 	}
-	replies, err := host.Generate(ctx, messages, engine.GenerateOptions{Samples: r.Samples, MaxTokens: r.MaxTokens})
+	replies, err := host.Generate(ctx, messages, engine.GenerateOptions{Samples: r.Samples, MaxTokens: r.MaxTokens, Tools: r.Tools})
 	if err != nil {
 		return nil, err
 	}

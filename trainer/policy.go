@@ -2,8 +2,10 @@ package trainer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -15,6 +17,10 @@ import (
 type Policy struct {
 	t *Trainer
 	g *generator
+
+	offering sync.Mutex        // holds what follows
+	tools    []engine.ToolSpec // that were offered last
+	offered  chat.Format       // with them, nil until tools are offered
 }
 
 func newPolicy(t *Trainer, o Options) (*Policy, error) {
@@ -40,17 +46,68 @@ func (p *Policy) close() {
 }
 
 // Encode renders a conversation with the model's chat format, generation prompt included.
-// Sampled ids enter unchanged.
+// Sampled ids enter unchanged. Tools of the first turn are told of in the format's own words.
 func (p *Policy) Encode(turns []engine.Turn) ([]int32, error) {
+	format, err := p.format(turns)
+	if err != nil {
+		return nil, engine.Fail(engine.AtPolicy, "encode", fmt.Errorf("%w: %w", engine.ErrContext, err))
+	}
 	messages := make([]chat.Message, len(turns))
 	for i, turn := range turns {
 		messages[i] = chat.Message{Role: turn.Role, Content: turn.Content, Sampled: turn.Sampled}
 	}
-	ids, err := p.t.chat.Render(messages)
+	ids, err := format.Render(messages)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "encode", fmt.Errorf("%w: %w", engine.ErrContext, err))
 	}
 	return ids, nil
+}
+
+// format is the chat format with the tools of the first turn.
+func (p *Policy) format(turns []engine.Turn) (chat.Format, error) {
+	for i, turn := range turns {
+		if i > 0 && len(turn.Tools) > 0 {
+			return nil, fmt.Errorf("turn %d offers tools, only the first can", i)
+		}
+	}
+	if len(turns) == 0 || len(turns[0].Tools) == 0 {
+		return p.t.chat, nil
+	}
+	p.offering.Lock()
+	defer p.offering.Unlock()
+	if p.offered != nil && slices.Equal(p.tools, turns[0].Tools) {
+		return p.offered, nil
+	}
+	schemas := make([][]byte, len(turns[0].Tools))
+	for i, tool := range turns[0].Tools {
+		var err error
+		if schemas[i], err = schema(tool); err != nil {
+			return nil, err
+		}
+	}
+	format, err := chat.Offer(p.t.chat, schemas)
+	if err == nil {
+		p.tools, p.offered = slices.Clone(turns[0].Tools), format
+	}
+	return format, err
+}
+
+// schema is a tool in the form that chat templates are given.
+func schema(tool engine.ToolSpec) ([]byte, error) {
+	var function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	function.Name, function.Description, function.Parameters = tool.Name, tool.Description, json.RawMessage(tool.Schema)
+	text, err := json.Marshal(struct {
+		Type     string `json:"type"`
+		Function any    `json:"function"`
+	}{"function", function})
+	if err != nil {
+		return nil, fmt.Errorf("schema of the tool %q: %w", tool.Name, err)
+	}
+	return text, nil
 }
 
 // Weights names the weights in use.

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/trainer/chat"
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
 	"github.com/seed-7c27e6b8/whale/trainer/tokenizer"
 )
@@ -236,6 +240,53 @@ func TestTurnsReuseTheCache(t *testing.T) {
 		}
 		known = len(prompt) + len(c.Sampled) - 1 // the last sampled id was never run
 		turns = append(turns, engine.Turn{Role: "assistant", Sampled: c.Sampled}, engine.Turn{Role: "user", Content: "go on"})
+	}
+}
+
+// Tools of the first turn are told of by the model's own template, as before every turn
+// that follows; a format without a place for them and tools elsewhere are ErrContext.
+func TestEncodeOffersTools(t *testing.T) {
+	tr := serve(t, small(checkpoint.Llama), cpu(t, 1), Options{})
+	tools := []engine.ToolSpec{{Name: "add", Description: "adds", Schema: `{"type":"object","properties":{"x":{"type":"number"}}}`}}
+	turns := []engine.Turn{{Role: "user", Content: "Q", Tools: tools}}
+	if _, err := tr.Policy().Encode(turns); !errors.Is(err, engine.ErrContext) || !errors.Is(err, chat.ErrNoTools) {
+		t.Errorf("ChatML without a tag for calls: %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "chat", "hermes.jinja"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr.chat, err = chat.NewTemplate(tr.Tokenizer(), chat.Source{Template: string(text)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	const told = `<tools>
+{"type": "function", "function": {"name": "add", "description": "adds", "parameters": {"type": "object", "properties": {"x": {"type": "number"}}}}}
+</tools>`
+	first, err := tr.Policy().Encode(turns)
+	if err != nil || !strings.Contains(tr.Tokenizer().Decode(first), told) {
+		t.Fatalf("%q, %v", tr.Tokenizer().Decode(first), err)
+	}
+	sampled := tr.Chat().Reply("yes")
+	second, err := tr.Policy().Encode(append(turns, engine.Turn{Role: "assistant", Sampled: sampled}, engine.Turn{Role: "tool", Content: "3"}))
+	if want := slices.Concat(first, sampled); err != nil || len(second) < len(want) || !slices.Equal(second[:len(want)], want) {
+		t.Errorf("the next context %q does not go on from the first, %v", tr.Tokenizer().Decode(second), err)
+	}
+	other, err := tr.Policy().Encode([]engine.Turn{{Role: "user", Content: "Q", Tools: []engine.ToolSpec{{Name: "mul", Schema: "{}"}}}})
+	if err != nil || strings.Contains(tr.Tokenizer().Decode(other), `"add"`) || !strings.Contains(tr.Tokenizer().Decode(other), `"mul"`) {
+		t.Errorf("other tools: %q, %v", tr.Tokenizer().Decode(other), err)
+	}
+	plain, err := tr.Policy().Encode([]engine.Turn{{Role: "user", Content: "Q"}})
+	if err != nil || strings.Contains(tr.Tokenizer().Decode(plain), "<tools>") {
+		t.Errorf("without tools: %q, %v", tr.Tokenizer().Decode(plain), err)
+	}
+	for name, bad := range map[string][]engine.Turn{
+		"late tools":       {{Role: "user", Content: "Q"}, {Role: "user", Content: "R", Tools: tools}},
+		"no schema":        {{Role: "user", Content: "Q", Tools: []engine.ToolSpec{{Name: "add"}}}},
+		"malformed schema": {{Role: "user", Content: "Q", Tools: []engine.ToolSpec{{Name: "add", Schema: "{"}}}},
+	} {
+		if _, err := tr.Policy().Encode(bad); !errors.Is(err, engine.ErrContext) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

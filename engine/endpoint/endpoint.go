@@ -187,6 +187,9 @@ func (p *Policy) Encode(turns []engine.Turn) ([]int32, error) {
 	if err != nil || p.exact {
 		return ids, err
 	}
+	if len(turns) > 0 && len(turns[0].Tools) > 0 {
+		return nil, engine.Fail(engine.AtPolicy, "encode", fmt.Errorf("%w: tools are told of by token ids only, and this server takes texts", engine.ErrContext))
+	}
 	said := slices.Clone(turns)
 	for i := range said {
 		if said[i].Sampled != nil {

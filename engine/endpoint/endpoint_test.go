@@ -382,3 +382,14 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestTools: tools that a conversation offers are part of its ids, so a server that takes
+// texts would not hear of them.
+func TestTools(t *testing.T) {
+	turns := []engine.Turn{{Role: "user", Content: "q", Tools: []engine.ToolSpec{{Name: "add", Schema: "{}"}}}}
+	for _, exact := range []bool{true, false} {
+		if _, err := open(t, serve(t, exact)).Encode(turns); errors.Is(err, engine.ErrContext) == exact {
+			t.Errorf("exact %v: %v", exact, err)
+		}
+	}
+}

@@ -39,6 +39,10 @@ type Message struct {
 type Options struct {
 	Samples   int // independent samples of the same context, at least 1
 	MaxTokens int // most tokens sampled per sample
+	// Tools offers the task's tools to the model in the form that it was trained on, before
+	// the first message; ErrContext when its chat format has none. Its calls are text in the
+	// reply. Without it a harness tells of the tools in its own words.
+	Tools bool
 }
 
 // Reply is one text that the model wrote.

@@ -20,7 +20,7 @@ var forms = []struct {
 	{"start", Start{Domain: "d", Input: "\xff\x00", Tools: []ToolSpec{{"a", "b", "c"}, {}}, Tokens: math.MaxInt, Turns: -1, Calls: math.MinInt},
 		func(v any) []byte { return AppendStart(nil, v.(Start)) },
 		func(b []byte) (any, error) { v, err := DecodeStart(b); return v, err }},
-	{"generate", Request{Kind: Generate, Messages: []Message{{"user", "hi", 0}, {"assistant", strings.Repeat("x", 300), 7}}, Samples: 8, MaxTokens: -2}, encodeRequest, decodeRequest},
+	{"generate", Request{Kind: Generate, Messages: []Message{{"user", "hi", 0}, {"assistant", strings.Repeat("x", 300), 7}}, Samples: 8, MaxTokens: -2, Tools: true}, encodeRequest, decodeRequest},
 	{"tool", Request{Kind: Tool, Name: "search", Args: "{}"}, encodeRequest, decodeRequest},
 	{"note", Request{Kind: Note, Log: "line", Submit: 3}, encodeRequest, decodeRequest},
 	{"answer", Answer{Status: BadTool, Text: "no", Replies: []Reply{{1, "a", "end", 2}, {}}},

@@ -16,4 +16,4 @@
 package abi
 
 // Version changes whenever a message changes its form.
-const Version = 1
+const Version = 2

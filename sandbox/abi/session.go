@@ -52,6 +52,7 @@ type Request struct {
 	// Generate
 	Messages           []Message
 	Samples, MaxTokens int
+	Tools              bool
 	// Tool
 	Name, Args string
 	// Note
@@ -74,7 +75,7 @@ func AppendRequest(b []byte, r Request) []byte {
 		for _, m := range r.Messages {
 			b = appendInt(appendString(appendString(b, m.Role), m.Content), m.Handle)
 		}
-		b = appendInt(appendInt(b, r.Samples), r.MaxTokens)
+		b = appendInt(appendInt(appendInt(b, r.Samples), r.MaxTokens), bit(r.Tools))
 	case Tool:
 		b = appendString(appendString(b, r.Name), r.Args)
 	case Note:
@@ -95,7 +96,7 @@ func DecodeRequest(b []byte) (Request, error) {
 		for i := range r.Messages {
 			r.Messages[i] = Message{Role: d.string(), Content: d.string(), Handle: d.int()}
 		}
-		r.Samples, r.MaxTokens = d.int(), d.int()
+		r.Samples, r.MaxTokens, r.Tools = d.int(), d.int(), d.int() != 0
 	case Tool:
 		r.Name, r.Args = d.string(), d.string()
 	case Note:

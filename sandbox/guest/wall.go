@@ -17,7 +17,7 @@ type wall struct {
 
 // Generate implements kit.Host.
 func (w *wall) Generate(messages []kit.Message, options kit.Options) ([]kit.Reply, error) {
-	r := abi.Request{Kind: abi.Generate, Samples: options.Samples, MaxTokens: options.MaxTokens}
+	r := abi.Request{Kind: abi.Generate, Samples: options.Samples, MaxTokens: options.MaxTokens, Tools: options.Tools}
 	r.Messages = make([]abi.Message, len(messages))
 	for i, m := range messages {
 		r.Messages[i] = abi.Message(m)

@@ -64,6 +64,8 @@ type ChatML struct {
 	newline    []int32
 	prompt     []int32 // the generation prompt
 	stops      []int32
+	style      CallStyle // of the tools that are offered, NoCalls for none
+	offer      string    // what the system turn says of them
 }
 
 // New makes the format for a tokenizer; eos are the model's further stop ids.
@@ -108,13 +110,20 @@ func (c *ChatML) Render(messages []Message) ([]int32, error) {
 		return nil, fmt.Errorf("no messages: %w", ErrMessage)
 	}
 	var ids []int32
+	if c.style != NoCalls && messages[0].Role != System {
+		ids = c.turn(ids, System+"\n"+c.offer)
+	}
 	for i, m := range messages {
 		if err := check(c.tokens, m); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 		switch m.Role {
 		case System, User:
-			ids = c.turn(ids, m.Role+"\n"+m.Content)
+			content := m.Content
+			if i == 0 && m.Role == System {
+				content = c.system(content)
+			}
+			ids = c.turn(ids, m.Role+"\n"+content)
 		case Tool:
 			if i == 0 || messages[i-1].Role != Tool {
 				ids = c.turn(ids, User+results(messages[i:]))

@@ -40,6 +40,8 @@ type Template struct {
 	source   Source
 	compiled *jinja.Template
 	tools    jinja.Value            // list of schemas, nil for none
+	foreign  string                 // every text in tools
+	mayJoin  bool                   // mayForge of it
 	control  []tokenizer.AddedToken // longest first
 	begins   [256]bool              // bytes that control tokens begin with
 	end      int32                  // ends a turn
@@ -77,21 +79,17 @@ func NewTemplate(tokens *tokenizer.Tokenizer, source Source, eos []int32) (*Temp
 // WithTools returns the template with tool schemas, JSON objects in the form
 // {"type": "function", "function": {...}}, which every conversation is told.
 func (t *Template) WithTools(schemas [][]byte) (*Template, error) {
-	list := jinja.NewList()
-	for i, schema := range schemas {
-		v, err := jinja.ParseJSON(schema)
-		if _, ok := v.(*jinja.Dict); err == nil && !ok {
-			err = errors.New("no JSON object")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("schema of tool %d: %w: %w", i, err, ErrMessage)
-		}
-		list.Items = append(list.Items, v)
+	list, err := parseSchemas(schemas)
+	if err != nil {
+		return nil, err
 	}
 	with := *t
-	with.tools = nil
+	with.tools, with.foreign, with.mayJoin = nil, "", false
 	if len(schemas) > 0 {
-		with.tools = list
+		var b strings.Builder
+		eachText(list, func(text string) string { b.WriteString(text + "\n"); return text })
+		with.tools, with.foreign = list, b.String()
+		with.mayJoin = with.mayForge(with.foreign)
 	}
 	return &with, nil
 }
@@ -146,7 +144,7 @@ func untilReply(messages []Message) (part, rest []Message) {
 // after returns the ids that follow a reply, its end of turn included, when
 // part and a generation prompt come next.
 func (t *Template) after(part []Message) ([]int32, error) {
-	stand := freeRune(part, markerBase, t.source.Template)
+	stand := freeRune(part, markerBase, t.source.Template+t.foreign)
 	all := append([]Message{{Role: User, Content: "."}, {Role: Assistant, Content: string(stand)}}, part...)
 	return t.ids(all, part, stand)
 }
@@ -155,12 +153,12 @@ func (t *Template) after(part []Message) ([]int32, error) {
 // follows the last of the runes cut. guarded are the messages whose contents
 // are foreign.
 func (t *Template) ids(messages, guarded []Message, cut ...rune) ([]int32, error) {
-	mark := freeRune(guarded, markerBase+1, t.source.Template)
+	mark := freeRune(guarded, markerBase+1, t.source.Template+t.foreign)
 	ids, err := t.rendered(messages, cut, mark, false)
-	if err != nil || !slices.ContainsFunc(guarded, func(m Message) bool { return t.mayForge(m.Content) }) {
+	if err != nil || !t.mayJoin && !slices.ContainsFunc(guarded, func(m Message) bool { return t.mayForge(m.Content) }) {
 		return ids, err
 	}
-	// The contents hold pieces that the template might join to a control token:
+	// Contents or schemas hold pieces that the template might join to a control token:
 	// rendered with all pieces apart, there must be the same ones.
 	apart, err := t.rendered(messages, cut, mark, true)
 	if err != nil {
@@ -203,7 +201,7 @@ func (t *Template) text(messages []Message, shown func(string) string) (string, 
 		}
 		list.Items = append(list.Items, jinja.NewDict().Set("role", role).Set("content", content))
 	}
-	variables := jinja.NewDict().Set("messages", list).Set("tools", t.tools).Set("documents", nil).Set("add_generation_prompt", true)
+	variables := jinja.NewDict().Set("messages", list).Set("tools", eachText(t.tools, shown)).Set("documents", nil).Set("add_generation_prompt", true)
 	if t.source.BOS != "" {
 		variables.Set("bos_token", t.source.BOS)
 	}

@@ -163,7 +163,7 @@ func (h *benchHosts) start(n int) (engine.Start, engine.Host, error) {
 	task := h.tasks[n%len(h.tasks)]
 	env, err := h.domain.World.Start(task)
 	start.Input = task.Input
-	return start, engine.NewSession(engine.SessionSetup{Policy: h.site.policy, Env: env, Sampling: h.config.Sampling,
+	return start, engine.NewSession(engine.SessionSetup{Policy: h.site.policy, Env: env, Tools: h.domain.Tools, Sampling: h.config.Sampling,
 		Seed: engine.RolloutSeed(h.seed, "bench", task.ID, n), Task: task.ID, Budget: h.domain.Budget}), err
 }
 

@@ -34,6 +34,7 @@ type Message struct {
 type Options struct {
 	Samples   int
 	MaxTokens int
+	Tools     bool
 }
 
 type Reply struct {

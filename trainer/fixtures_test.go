@@ -177,13 +177,7 @@ func TestGreedyAsReference(t *testing.T) {
 // Ensure that the published SmolLM2-135M-Instruct, opened from its GGUF file, gives the
 // logits and the greedy reply of the reference library.
 func TestSmolLM2AsReference(t *testing.T) {
-	path := os.Getenv("WHALE_SMOLLM2")
-	if path == "" {
-		path = filepath.Join("..", "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: no SmolLM2-135M (%v); run bench/runs/fetch_smollm2.sh or set WHALE_SMOLLM2", err)
-	}
+	path := smollm2Path(t)
 	var golden struct {
 		Prompt, Greedy []int32
 		Reply          string

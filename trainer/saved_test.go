@@ -40,7 +40,7 @@ func TestUntouchedIsSavedByteForByte(t *testing.T) {
 	if err := json.Unmarshal(f.Config, &config); err != nil {
 		t.Fatal(err)
 	}
-	config["dtype"], config["bos_token_id"], config["made_by"] = "bfloat16", 5, map[string]any{"name": "someone"}
+	config["dtype"], config["bos_token_id"], config["transformers.js_config"] = "bfloat16", 5, map[string]any{"name": "someone"}
 	encoded, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)

@@ -82,8 +82,9 @@ func ReadConfig(fsys fs.FS) (Config, error) {
 }
 
 // ParseConfig reads a config.json. Whatever would change the arithmetic and is
-// not computed here is refused by name with ErrUnsupported; fields without
-// influence on it (versions, initialisation, generation defaults) are skipped.
+// not computed here is refused by name with ErrUnsupported, and so is a field
+// that nobody here knows, as long as it is not null, false or empty; fields that
+// are known to have no influence on it (see idle) are skipped.
 func ParseConfig(text []byte) (Config, error) {
 	f, err := readFields(text)
 	if err != nil {
@@ -112,6 +113,7 @@ func ParseConfig(text []byte) (Config, error) {
 	c.RopeTheta = f.ropeTheta()
 	c.Layers = f.layers(f.size("num_hidden_layers", 0))
 	f.refuse()
+	f.strangers()
 	if f.err != nil {
 		return Config{}, f.err
 	}

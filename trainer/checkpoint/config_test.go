@@ -80,6 +80,21 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
+// Ensure that fields without influence on the arithmetic, and such that switch something
+// off, change nothing.
+func TestIdleFields(t *testing.T) {
+	want, err := ParseConfig([]byte(smollm2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := `"use_cache":true,"_name_or_path":"x","_commit_hash":"y","transformers.js_config":{"dtype":"q4"},"id2label":{"0":"a"},"chunk_size_feed_forward":0,
+"temperature":0.7,"attn_scale":null,"parallel_residual":false,"layers_of_another_kind":[ ],"note":""`
+	got, err := ParseConfig([]byte(replace(t, smollm2, `"use_cache":true`, more)))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // Ensure that what is written reads back as the same config.
 func TestConfigRoundTrip(t *testing.T) {
 	for _, text := range []string{smollm2, qwen3} {
@@ -136,6 +151,9 @@ func TestConfigRefusesByName(t *testing.T) {
 		{`"rope_type":"default"`, `"rope_type":"yarn"`, ErrUnsupported, "yarn"},
 		{`"rope_type":"default"`, `"rope_type":"default","factor":4`, ErrUnsupported, "factor"},
 		{`"rope_type":"default"`, `"rope_type":"default","partial_rotary_factor":0.25`, ErrUnsupported, "partial_rotary_factor"},
+		{`"sliding_window":null`, `"attn_scale":2.0`, ErrUnsupported, `unknown field "attn_scale": 2.0`},
+		{`"sliding_window":null`, `"auto_map":{"AutoModel":"modeling.Mine"}`, ErrUnsupported, "auto_map"},
+		{`"sliding_window":null`, `"parallel_residual":true`, ErrUnsupported, "parallel_residual"},
 		{`"sliding_window":null`, `"rope_scaling":{"type":"linear","factor":2}`, ErrUnsupported, "linear"},
 		{`"sliding_window":null`, `"layer_types":["linear_attention"]`, ErrFormat, "layer_types"},
 		{`"sliding_window":null`, `"quantization_config":{"bits":4}`, ErrUnsupported, "quantization_config"},

@@ -1,20 +1,34 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // fields reads one JSON object field by field and keeps the first error. A
 // field that is absent or null has its default.
 type fields struct {
-	raw map[string]json.RawMessage
-	err error
+	raw   map[string]json.RawMessage
+	asked map[string]bool // names that somebody looked for
+	err   error
+}
+
+// find returns the named field as it is written.
+func (f *fields) find(name string) (json.RawMessage, bool) {
+	if f.asked == nil {
+		f.asked = map[string]bool{}
+	}
+	f.asked[name] = true
+	raw, ok := f.raw[name]
+	return raw, ok
 }
 
 // get decodes the named field into v; false when it is absent or null.
 func (f *fields) get(name string, v any) bool {
-	raw, ok := f.raw[name]
+	raw, ok := f.find(name)
 	if !ok || string(raw) == "null" || f.err != nil {
 		return false
 	}
@@ -68,7 +82,7 @@ func (f *fields) size(name string, fallback int) int {
 
 // ids reads one id or a list of them, each below vocab; nil for none.
 func (f *fields) ids(name string, vocab int) []int32 {
-	raw, ok := f.raw[name]
+	raw, ok := f.find(name)
 	if !ok || f.err != nil {
 		return nil
 	}
@@ -181,7 +195,7 @@ func (f *fields) refuse() {
 	}
 	for _, name := range []string{"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "logits_scaling", "embedding_multiplier",
 		"residual_multiplier", "attention_multiplier", "clip_qkv", "no_rope_layers", "num_experts", "num_local_experts", "use_mup"} {
-		switch raw := f.raw[name]; string(raw) {
+		switch raw, _ := f.find(name); string(raw) {
 		case "", "null", "false", "0", "[]":
 		default:
 			f.fail(ErrUnsupported, "%s %s", name, short(raw))
@@ -191,8 +205,38 @@ func (f *fields) refuse() {
 		f.fail(ErrUnsupported, "hidden_act %q", act)
 	}
 	for _, name := range []string{"quantization_config", "text_config", "vision_config"} {
-		if raw, ok := f.raw[name]; ok && string(raw) != "null" {
+		if raw, ok := f.find(name); ok && string(raw) != "null" {
 			f.fail(ErrUnsupported, "%s", name)
+		}
+	}
+}
+
+// idle are fields of a config.json that say nothing about the arithmetic of the
+// families here: where it comes from, how it was initialised, how it generates,
+// what a library does around it.
+var idle = []string{"architectures", "transformers_version", "tokenizer_class", "transformers.js_config", "unsloth_version", "unsloth_fixed",
+	"bos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id", "initializer_range", "use_cache", "pretraining_tp",
+	"is_llama_config", "sliding_window", "max_window_layers", "torchscript", "use_bfloat16", "is_decoder", "is_encoder_decoder",
+	"tie_encoder_decoder", "add_cross_attention", "chunk_size_feed_forward", "return_dict", "output_attentions", "output_hidden_states",
+	"output_scores", "return_dict_in_generate", "task_specific_params", "finetuning_task", "problem_type", "prefix", "id2label", "label2id",
+	"num_labels", "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty",
+	"temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+	"encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "exponential_decay_length_penalty", "suppress_tokens",
+	"begin_suppress_tokens", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "tf_legacy_loss"}
+
+// strangers refuses the first field, in name order, that was neither read nor
+// is idle: what it would do to the model is not guessed. One that switches
+// something off, and names that begin with an underscore, are let be.
+func (f *fields) strangers() {
+	for _, name := range sortedKeys(f.raw) {
+		if f.asked[name] || slices.Contains(idle, name) || strings.HasPrefix(name, "_") {
+			continue
+		}
+		switch raw := f.raw[name]; string(bytes.Join(bytes.Fields(raw), nil)) {
+		case "null", "false", `""`, "[]", "{}":
+		default:
+			f.fail(ErrUnsupported, "unknown field %q: %s", name, short(raw))
+			return
 		}
 	}
 }

@@ -7,13 +7,14 @@
  *     scores  s[r][j] = q[r] k[j], one chain over the head width
  *     weights s[r][j] = e^(s[r][j] - max), their sum in 16 lanes by j % 16
  *     output  o[r] = (sum over j ascending of s[r][j] v[j]) / sum
- * where j is the absolute position of the key and stops at the row's own position: a row
+ * where j is the position of the key on the row's path and stops at the row's own: a row
  * never meets a key or value that it may not see, finite or not. */
 
 typedef struct {
     int row, tokens, pos;   /* first row of the call, its position in the sequence */
-    const float *k, *v;     /* head 0 of position 0, or of page 0 */
-    const int32_t *pages;   /* NULL: positions follow each other, ld apart */
+    const float *k, *v;     /* head 0 of row 0 of the call, or of page 0 */
+    const int32_t *pages;   /* where the positions are: in these pages of the cache, */
+    const chain *on;        /* or, without pages, in rows ld apart */
 } run;
 
 /* Runs [first, first + n) that one piece takes together. If n > 1 they are of one token each and
@@ -40,9 +41,12 @@ INLINE float *take(float *base, size_t *used, size_t n) {
     return at;
 }
 
-/* Positions from j on that lie ld apart, at most n. *at is the row of j. */
+/* Positions from j on that lie ld apart, at most n. *at is that of j. */
 INLINE int stretch(const run *r, const float *base, size_t ld, int P, int j, int n, const float **at) {
-    if (!r->pages) return *at = base + (size_t)j * ld, n;
+    if (!r->pages) {
+        int row, many = along(r->on, j, n, &row);
+        return *at = base + (size_t)row * ld, many;
+    }
     *at = base + ((size_t)r->pages[j / P] * (size_t)P + (size_t)(j % P)) * ld;
     return MIN(n, P - j % P);
 }
@@ -56,7 +60,7 @@ static void pack_keys(float *dst, const run *r, const attend_job *a, const float
         return;
     }
     float rows[16 * 16];
-    for (int i = 0; i < a->d; i += 16) { /* the 16 keys lie on several pages */
+    for (int i = 0; i < a->d; i += 16) { /* the 16 keys lie on several pages or chains */
         int w = MIN(16, a->d - i);
         for (int c = 0; c < n; c++) {
             stretch(r, base, a->ld, a->P, j0 + c, 1, &at);
@@ -238,20 +242,19 @@ static whale_status attend(whale_device *dev, attend_job *a, int groups) {
 }
 
 static whale_status attention_forward(whale_device *dev, const whale_attention *a) {
-    int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0;
-    size_t most = (size_t)a->T / block + a->B;
-    whale_status st = whale_shared(dev, most * (sizeof(run) + sizeof(group)));
+    int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0, chains = chains_of(a->start, a->until, a->B, NULL);
+    size_t most = (size_t)a->T / block + chains;
+    whale_status st = whale_shared(dev, most * (sizeof(run) + sizeof(group)) + chains * sizeof(chain));
     if (st != WHALE_OK) return st;
     run *runs = (run *)(void *)shared_of(dev);
-    group *groups = (group *)(void *)(runs + most);
-    for (int b = 0; b < a->B; b++) {
-        int start = a->start[b], length = a->start[b + 1] - start;
-        size_t at = (size_t)start * a->ldkv;
-        if (length == 0) continue;
+    chain *list = (chain *)(void *)(runs + most);
+    group *groups = (group *)(void *)(list + chains);
+    chains_of(a->start, a->until, a->B, list);
+    for (const chain *c = list; c < list + chains; c++) {
         /* The latest positions first: they take longest. */
-        int even = tile_height(length, block);
-        for (int t = (length - 1) / even * even; t >= 0; t -= even, n++) {
-            runs[n] = (run){start + t, MIN(even, length - t), t, a->k + at, a->v + at, NULL};
+        int even = tile_height(c->n, block);
+        for (int t = (c->n - 1) / even * even; t >= 0; t -= even, n++) {
+            runs[n] = (run){c->row + t, MIN(even, c->n - t), c->pos + t, a->k, a->v, NULL, c};
             groups[n] = (group){n, 1, 0};
         }
     }

@@ -1,14 +1,19 @@
 /* attend_back.h: backward of causal grouped-query attention.
  *
- * A piece is one sequence under one key/value head, walked in blocks of query rows (token,
- * query head of the group). With p = e^(s - lse), D = sum(do o), ds = p (do v - D):
+ * A piece is one sequence, or tree of them, under one key/value head, walked in blocks of query
+ * rows (token, query head of the group). A tree is walked chain by chain (chains.h) with what
+ * belongs to the keys of the current path in a stack: a chain first drops what lies from its first
+ * position on, whose sums are then complete, and puts its own keys there. With p = e^(s - lse), D = sum(do o), ds = p (do v - D):
  *     dq[r] = scale * sum over j of ds[r][j] k[j]
  *     dv[j] = sum over r of p[r][j] do[r]        dk[j] = sum over r of ds[r][j] (scale q[r])
- * Each element is one chain, j and r ascending, whatever the blocks. */
+ * Each element is one sum, j and r ascending, whatever the blocks. */
+
+/* Chains [first, first + n) are those of one sequence or tree; depth is its longest path. */
+typedef struct { const chain *first; int n, rows, depth; } tree;
 
 typedef struct {
     const whale_attention_grad *a;
-    const int64_t *order; /* sequences, longest first: the index is in the low half */
+    const tree *trees; /* that with most rows first */
     whale_device *dev;
 } back_job;
 
@@ -117,61 +122,104 @@ static void dkv_block(const back_space *w, const whale_attention_grad *a, int fi
     }
 }
 
-static void back_piece(const void *job, int piece, int thread) {
-    const back_job *j = job;
-    const whale_attention_grad *a = j->a;
-    int b = (int)(j->order[piece / a->K] & 0x7fffffff), h = piece % a->K, start = a->start[b], length = a->start[b + 1] - start;
-    int rows = length * (a->H / a->K), G = a->H / a->K;
-    size_t at = (size_t)start * a->ldkv + (size_t)h * a->d, ld = (size_t)a->ldkv;
+/* What a piece has on its way: its stack is filled up to position top, by the path on. */
+typedef struct {
     back_space w;
-    back_layout(&w, scratch_of(j->dev, thread), a, length);
-    for (int c = 0; c < length; c += 16) {
-        int n = MIN(16, length - c);
-        pack_across(w.kt + (size_t)c * a->d, a->k + at + (size_t)c * ld, ld, n, a->d);
-        pack_across(w.vt + (size_t)c * a->d, a->v + at + (size_t)c * ld, ld, n, a->d);
+    const whale_attention_grad *a;
+    int h, top;
+    const chain *on;
+} back_walk;
+
+/* Drops positions from `pos` on: their gradients are complete. */
+static void drop_keys(back_walk *k, int pos) {
+    const whale_attention_grad *a = k->a;
+    for (int j = pos, n; j < k->top; j += n) {
+        int row;
+        n = along(k->on, j, k->top - j, &row);
+        for (int i = 0; i < n; i++)
+            for (int x = 0; x < a->d; x += 16) {
+                size_t at = ((size_t)row + i) * a->ldkv + (size_t)k->h * a->d + x, from = ((size_t)j + i) * k->w.dv + x;
+                int m = MIN(16, a->d - x);
+                v_put(a->dk + at, v_load(k->w.dk + from), m);
+                v_put(a->dv + at, v_load(k->w.dval + from), m);
+            }
     }
-    copy_rows(w.k, a->k + at, ld, length, a->d, 1.0f);
-    memset(w.dk, 0, (size_t)length * w.dv * 4);
-    memset(w.dval, 0, (size_t)length * w.dv * 4);
-    for (int i = 0; i < rows; i += w.rows) {
-        int n = MIN(w.rows, rows - i), keys = (i + n - 1) / G + 1, height = tile_height(n, tall);
-        load_block(&w, a, start, h, i, n);
-        for (int c = 0; c < n; c += height) {
-            int m = MIN(height, n - c);
-            weights_block(&w, a, c, m, i, keys);
-            dq_block(&w, a, start, h, i, c, m, (i + c + m - 1) / G + 1);
-        }
-        dkv_block(&w, a, i, n, keys);
-    }
-    for (int t = 0; t < length; t++)
-        for (int x = 0; x < a->d; x += 16) {
-            int n = MIN(16, a->d - x);
-            v_put(a->dk + at + (size_t)t * ld + x, v_load(w.dk + (size_t)t * w.dv + x), n);
-            v_put(a->dv + at + (size_t)t * ld + x, v_load(w.dval + (size_t)t * w.dv + x), n);
-        }
+    k->top = pos;
 }
 
-static int by_value(const void *x, const void *y) {
-    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
+/* Puts the keys and values of a chain on the stack, which ends where it begins. */
+static void put_keys(back_walk *k, const chain *c) {
+    const whale_attention_grad *a = k->a;
+    size_t ld = (size_t)a->ldkv, own = (size_t)c->pos * k->w.dv, many = (size_t)c->n * k->w.dv;
+    const float *key = a->k + (size_t)k->h * a->d, *value = a->v + (size_t)k->h * a->d;
+    k->on = c, k->top = c->pos + c->n;
+    run r = {.on = c};
+    attend_job from = {.d = a->d, .P = 1, .ld = ld};
+    for (int j = c->pos / 16 * 16; j < k->top; j += 16) { /* the first panel may begin with keys of the chain above */
+        pack_keys(k->w.kt + (size_t)j * a->d, &r, &from, key, j, k->top);
+        pack_keys(k->w.vt + (size_t)j * a->d, &r, &from, value, j, k->top);
+    }
+    copy_rows(k->w.k + own, key + (size_t)c->row * ld, ld, c->n, a->d, 1.0f);
+    memset(k->w.dk + own, 0, many * 4);
+    memset(k->w.dval + own, 0, many * 4);
+}
+
+/* The query rows of a chain, counted from position 0 of its path: row i is head i % G of the
+ * token at position i / G. */
+static void back_chain(const back_walk *k, const chain *c) {
+    const whale_attention_grad *a = k->a;
+    int G = a->H / a->K, start = c->row - c->pos, end = k->top * G;
+    for (int i = c->pos * G; i < end; i += k->w.rows) {
+        int n = MIN(k->w.rows, end - i), keys = (i + n - 1) / G + 1, height = tile_height(n, tall);
+        load_block(&k->w, a, start, k->h, i, n);
+        for (int r = 0; r < n; r += height) {
+            int m = MIN(height, n - r);
+            weights_block(&k->w, a, r, m, i, keys);
+            dq_block(&k->w, a, start, k->h, i, r, m, (i + r + m - 1) / G + 1);
+        }
+        dkv_block(&k->w, a, i, n, keys);
+    }
+}
+
+static void back_piece(const void *job, int piece, int thread) {
+    const back_job *j = job;
+    const tree *t = j->trees + piece / j->a->K;
+    back_walk k = {.a = j->a, .h = piece % j->a->K};
+    back_layout(&k.w, scratch_of(j->dev, thread), j->a, t->depth);
+    for (const chain *c = t->first; c < t->first + t->n; c++) {
+        drop_keys(&k, c->pos);
+        put_keys(&k, c);
+        back_chain(&k, c);
+    }
+    drop_keys(&k, 0);
+}
+
+static int most_rows_first(const void *x, const void *y) {
+    const tree *a = x, *b = y;
+    return a->rows != b->rows ? (b->rows > a->rows) - (b->rows < a->rows) : (a->first > b->first) - (a->first < b->first);
 }
 
 static whale_status attention_backward(whale_device *dev, const whale_attention_grad *a) {
-    int longest = 0;
+    int deepest = 0, chains = chains_of(a->start, a->until, a->B, NULL);
     double work = 0;
-    whale_status st = whale_shared(dev, (size_t)a->B * sizeof(int64_t));
+    whale_status st = whale_shared(dev, chains * sizeof(chain) + (size_t)a->B * sizeof(tree));
     if (st != WHALE_OK) return st;
-    int64_t *order = (int64_t *)(void *)shared_of(dev);
+    chain *list = (chain *)(void *)shared_of(dev), *c = list;
+    tree *trees = (tree *)(void *)(list + chains);
+    chains_of(a->start, a->until, a->B, list);
     for (int b = 0; b < a->B; b++) {
-        int n = a->start[b + 1] - a->start[b];
-        longest = MAX(longest, n);
-        work += 2.5 * n * n * a->d * a->H;
-        order[b] = (int64_t)(0x7fffffff - n) << 32 | b;
+        tree *t = trees + b;
+        *t = (tree){.first = c, .rows = a->start[b + 1] - a->start[b]};
+        for (; c < list + chains && c->row < a->start[b + 1]; c++, t->n++) {
+            t->depth = MAX(t->depth, c->pos + c->n);
+            work += 2.5 * c->n * (c->n + 2.0 * c->pos) * a->d * a->H;
+        }
+        deepest = MAX(deepest, t->depth);
     }
-    qsort(order, (size_t)a->B, sizeof *order, by_value);
+    qsort(trees, (size_t)a->B, sizeof *trees, most_rows_first);
     back_space w;
-    st = whale_scratch(dev, back_layout(&w, NULL, a, longest) * sizeof(float));
-    back_job j = {a, order, dev};
-    if (st == WHALE_OK && longest > 0) run_pieces(dev, back_piece, &j, a->B * a->K, work);
+    st = whale_scratch(dev, back_layout(&w, NULL, a, deepest) * sizeof(float));
+    back_job j = {a, trees, dev};
+    if (st == WHALE_OK && deepest > 0) run_pieces(dev, back_piece, &j, a->B * a->K, work);
     return st;
 }

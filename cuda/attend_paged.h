@@ -45,7 +45,7 @@ static whale_status paged_attend(whale_device *dev, const whale_paged *a) {
     for (int t = 0; t < a->T; t++) {
         run *last = n ? &runs[n - 1] : NULL;
         if (last && last->tokens < block && a->seq[t] == a->seq[t - 1] && a->pos[t] == a->pos[t - 1] + 1) last->tokens++;
-        else runs[n++] = (run){t, 1, a->pos[t], a->kpages, a->vpages, a->page_table + (size_t)a->seq[t] * a->max_pages};
+        else runs[n++] = (run){t, 1, a->pos[t], a->kpages, a->vpages, a->page_table + (size_t)a->seq[t] * a->max_pages, NULL};
     }
     qsort(runs, (size_t)n, sizeof *runs, by_first_page);
     int count = make_groups(groups, runs, n, a->P, a->d % 16 == 0 ? tall / G : 1);

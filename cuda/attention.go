@@ -16,7 +16,9 @@ package cuda
 import "C"
 
 // Attention is causal attention over packed sequences (spec/models.md 1.3). Start [B+1]:
-// sequence b owns rows Start[b]..Start[b+1), Start[0] = 0, Start[B] = T. Head h of row t starts
+// sequence b owns rows Start[b]..Start[b+1), Start[0] = 0, Start[B] = T. Until [T], if it is there,
+// makes the sequences trees in pre-order, of rows that share how they begin: rows t..Until[t]-1
+// see row t (Device.Trees says who has that). Head h of row t starts
 // at t*LdQ + h*HeadD; query head h reads key/value head h / (H/K). Scale multiplies the scores
 // (HeadD^-1/2). Precision BF16 lets a device round factors to bfloat16; the CPU never does. Out
 // rows are LdO apart. LSE [T, H] is the log-sum-exp of the scaled scores for
@@ -25,10 +27,13 @@ type Attention struct {
 	T, B, H, K, HeadD, LdQ, LdKV, LdO int
 	Scale                             float32
 	Precision                         Precision
-	Start                             Ints
+	Start, Until                      Ints
 	Query, Key, Value                 Floats
 	Out, LSE                          Floats
 }
+
+// Trees says whether attention takes trees of sequences.
+func (d *Device) Trees() bool { return d.ptr != nil && C.whale_has_trees(d.ptr) != 0 }
 
 // heads is the part of the shape that all four calls share.
 func (c *check) heads(t, b, h, k, d int) {
@@ -47,6 +52,7 @@ func (d *Device) Attention(a Attention) error {
 	c := check{d: d, op: "attention"}
 	c.heads(a.T, a.B, a.H, a.K, a.HeadD)
 	c.holds("Start", a.Start.memory, a.B+1)
+	c.optional("Until", a.Until.memory, a.T)
 	c.matrix("Query", a.Query.memory, a.T, a.LdQ, a.H*a.HeadD)
 	c.matrix("Key", a.Key.memory, a.T, a.LdKV, a.K*a.HeadD)
 	c.matrix("Value", a.Value.memory, a.T, a.LdKV, a.K*a.HeadD)
@@ -54,8 +60,8 @@ func (d *Device) Attention(a Attention) error {
 	c.optional("LSE", a.LSE.memory, a.T*a.H)
 	s := C.whale_attention{T: C.int(a.T), B: C.int(a.B), H: C.int(a.H), K: C.int(a.K), d: C.int(a.HeadD),
 		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), precision: C.whale_precision(a.Precision),
-		start: a.Start.c(),
-		q:     a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c()}
+		start: a.Start.c(), until: a.Until.c(),
+		q: a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_forward(dev, &s) })
 }
 
@@ -65,7 +71,7 @@ type AttentionGrad struct {
 	T, B, H, K, HeadD, LdQ, LdKV, LdO int
 	Scale                             float32
 	Precision                         Precision
-	Start                             Ints
+	Start, Until                      Ints
 	Query, Key, Value                 Floats
 	Out, LSE, DOut                    Floats
 	DQuery, DKey, DValue              Floats
@@ -76,6 +82,7 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 	c := check{d: d, op: "attention backward"}
 	c.heads(a.T, a.B, a.H, a.K, a.HeadD)
 	c.holds("Start", a.Start.memory, a.B+1)
+	c.optional("Until", a.Until.memory, a.T)
 	c.matrix("Query", a.Query.memory, a.T, a.LdQ, a.H*a.HeadD)
 	c.matrix("Key", a.Key.memory, a.T, a.LdKV, a.K*a.HeadD)
 	c.matrix("Value", a.Value.memory, a.T, a.LdKV, a.K*a.HeadD)
@@ -87,8 +94,8 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 	c.matrix("DValue", a.DValue.memory, a.T, a.LdKV, a.K*a.HeadD)
 	s := C.whale_attention_grad{T: C.int(a.T), B: C.int(a.B), H: C.int(a.H), K: C.int(a.K), d: C.int(a.HeadD),
 		ldq: C.int(a.LdQ), ldkv: C.int(a.LdKV), ldo: C.int(a.LdO), scale: C.float(a.Scale), precision: C.whale_precision(a.Precision),
-		start: a.Start.c(),
-		q:     a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c(), do_: a.DOut.c(),
+		start: a.Start.c(), until: a.Until.c(),
+		q: a.Query.c(), k: a.Key.c(), v: a.Value.c(), o: a.Out.c(), lse: a.LSE.c(), do_: a.DOut.c(),
 		dq: a.DQuery.c(), dk: a.DKey.c(), dv: a.DValue.c()}
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_backward(dev, &s) })
 }

@@ -131,7 +131,7 @@ func (s attShape) rows() (seq, pos []int32) {
 func TestPagedIsPacked(t *testing.T) {
 	onAll(t, func(b *bed) {
 		for _, s := range []attShape{
-			{[]int32{0, 50, 51, 130}, 4, 2, 32}, {[]int32{0, 33}, 6, 2, 20}, {[]int32{0, 40, 70}, 8, 1, 64}, {[]int32{0, 200}, 2, 2, 128},
+			{start: []int32{0, 50, 51, 130}, H: 4, K: 2, d: 32}, {start: []int32{0, 33}, H: 6, K: 2, d: 20}, {start: []int32{0, 40, 70}, H: 8, K: 1, d: 64}, {start: []int32{0, 200}, H: 2, K: 2, d: 128},
 		} {
 			T, width := s.T(), s.H*s.d
 			if b.slow(T * T * width) {
@@ -163,7 +163,7 @@ func TestPagedIsPacked(t *testing.T) {
 // Rows of different sequences in one call, in any order (decode of a batch).
 func TestPagedRowsInAnyOrder(t *testing.T) {
 	onAll(t, func(b *bed) {
-		s := attShape{[]int32{0, 20, 45, 60}, 4, 2, 32}
+		s := attShape{start: []int32{0, 20, 45, 60}, H: 4, K: 2, d: 32}
 		T, width := s.T(), s.H*s.d
 		q, k, v := random(1, T*width), random(2, T*s.K*s.d), random(3, T*s.K*s.d)
 		packed := s.packed(b, q, k, v)
@@ -192,7 +192,7 @@ func TestPagedSharedPrompts(t *testing.T) {
 		const P, prompt, H, K, d = 8, 45, 4, 2, 32
 		lengths := []int{50, 61, 45, 46, 90, 50, 48, 72, 12, 50} // the ninth ends within the prompt
 		key, value := random(1, prompt*K*d), random(2, prompt*K*d)
-		s := attShape{[]int32{0}, H, K, d}
+		s := attShape{start: []int32{0}, H: H, K: K, d: d}
 		var k, v []float32
 		for i, n := range lengths {
 			shared := min(n, prompt) * K * d
@@ -225,10 +225,45 @@ func TestPagedSharedPrompts(t *testing.T) {
 	})
 }
 
+// A row of a tree has the bits that it has at the end of its path alone.
+func TestTreesArePaths(t *testing.T) {
+	onAll(t, func(b *bed) {
+		for _, s := range attentionTrees {
+			T, width := s.T(), s.H*s.d
+			if !b.Trees() || b.slow(T*T*width) {
+				continue
+			}
+			q, k, v := random(1, T*width), random(2, T*s.K*s.d), random(3, T*s.K*s.d)
+			tree := s.packed(b, q, k, v)
+			b.must(b.Attention(tree))
+			got := b.gather(tree.Out, T, width, tree.LdO)
+			alone := attShape{start: []int32{0}, H: s.H, K: s.K, d: s.d}
+			var rows []int // of the tree, for every row of the paths
+			for i := range len(s.start) - 1 {
+				for row := int(s.start[i]); row < int(s.start[i+1]); row++ {
+					if int(s.until[row]) == row+1 { // a path ends here
+						rows = append(rows, s.seen(i, row)...)
+						alone.start = append(alone.start, int32(len(rows)))
+					}
+				}
+			}
+			pick := func(x []float32, n int) (y []float32) {
+				for _, row := range rows {
+					y = append(y, x[row*n:(row+1)*n]...)
+				}
+				return y
+			}
+			paths := alone.packed(b, pick(q, width), pick(k, s.K*s.d), pick(v, s.K*s.d))
+			b.must(b.Attention(paths))
+			b.same(s.name(), pick(got, width), b.gather(paths.Out, len(rows), width, paths.LdO))
+		}
+	})
+}
+
 // A value that is not a number at a position must not reach the rows before it.
 func TestAttentionNeverLooksAhead(t *testing.T) {
 	onEvery(t, func(b *bed) {
-		s := attShape{[]int32{0, 60}, 2, 1, 32}
+		s := attShape{start: []int32{0, 60}, H: 2, K: 1, d: 32}
 		q, k, v := random(1, 60*64), random(2, 60*32), random(3, 60*32)
 		clean := s.packed(b, q, k, v)
 		b.must(b.Attention(clean))

@@ -78,7 +78,11 @@ func TestGradientRope(t *testing.T) {
 }
 
 func TestGradientAttention(t *testing.T) {
-	s := attShape{[]int32{0, 2, 6}, 4, 2, 3}
+	gradientAttention(t, attShape{start: []int32{0, 2, 6}, H: 4, K: 2, d: 3})
+	gradientAttention(t, planted(attShape{H: 4, K: 2, d: 3}, []path{{0, 3}, {2, 2}, {1, 1}}, []path{{0, 1}, {1, 1}}))
+}
+
+func gradientAttention(t *testing.T, s attShape) {
 	q, k, v := wide(random(1, s.T()*s.H*s.d)), wide(random(2, s.T()*s.K*s.d)), wide(random(3, s.T()*s.K*s.d))
 	do := wide(random(4, s.T()*s.H*s.d))
 	dq, dk, dv := refAttentionGrad(s, q, k, v, do)

@@ -6,6 +6,7 @@
 #include "tile.h"
 #include "product.h"
 #include "rows.h"
+#include "chains.h"
 #include "attend.h"
 #include "attend_paged.h"
 #include "attend_back.h"

@@ -165,9 +165,28 @@ static whale_status check_start(whale_device *dev, const int32_t *start, int B, 
     return WHALE_OK;
 }
 
+int whale_has_trees(whale_device *dev) { return !dev->gpu; }
+
+/* Every row ends after itself, within its sequence, and within the row that it follows. */
+static whale_status check_until(whale_device *dev, const int32_t *start, const int32_t *until, int B, int T) {
+    if (!until) return WHALE_OK;
+    if (!whale_has_trees(dev)) return bad(dev, "until: this device has no trees of sequences");
+    if (!(start = on_host(dev, start, (size_t)B + 1)) || !(until = on_host(dev, until, (size_t)T)))
+        return bad(dev, "until is not memory of indices");
+    for (int b = 0; b < B; b++)
+        for (int row = start[b]; row < start[b + 1]; row++) {
+            int above = row - 1;
+            while (above >= start[b] && until[above] <= row) above--;
+            int most = above >= start[b] ? until[above] : start[b + 1];
+            if (until[row] <= row || until[row] > most) return bad(dev, "until[%d] is %d, not in (%d, %d]", row, until[row], row, most);
+        }
+    return WHALE_OK;
+}
+
 whale_status whale_attention_forward(whale_device *dev, const whale_attention *a) {
     REQUIRE_HEADS();
     whale_status st = check_start(dev, a->start, a->B, a->T);
+    if (st == WHALE_OK) st = check_until(dev, a->start, a->until, a->B, a->T);
     if (st != WHALE_OK) return st;
     ON_GPU(attention_forward);
     return dev->ops->attention_forward(dev, a);
@@ -176,6 +195,7 @@ whale_status whale_attention_forward(whale_device *dev, const whale_attention *a
 whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a) {
     REQUIRE_HEADS();
     whale_status st = check_start(dev, a->start, a->B, a->T);
+    if (st == WHALE_OK) st = check_until(dev, a->start, a->until, a->B, a->T);
     if (st != WHALE_OK) return st;
     ON_GPU(attention_backward);
     return dev->ops->attention_backward(dev, a);

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -185,24 +186,66 @@ func ropeCases(most int) (cases []opCase) {
 
 // attentionShapes are packed batches, some with empty sequences and odd widths.
 var attentionShapes = []attShape{
-	{[]int32{0, 1}, 1, 1, 16},
-	{[]int32{0, 3, 3, 40}, 4, 2, 32},
-	{[]int32{0, 50, 51, 230}, 4, 2, 32},
-	{[]int32{0, 33}, 6, 2, 20},
-	{[]int32{0, 70, 100}, 8, 1, 64},
-	{[]int32{0, 17}, 32, 1, 8},
-	{[]int32{0, 300}, 2, 2, 128},
+	{start: []int32{0, 1}, H: 1, K: 1, d: 16},
+	{start: []int32{0, 3, 3, 40}, H: 4, K: 2, d: 32},
+	{start: []int32{0, 50, 51, 230}, H: 4, K: 2, d: 32},
+	{start: []int32{0, 33}, H: 6, K: 2, d: 20},
+	{start: []int32{0, 70, 100}, H: 8, K: 1, d: 64},
+	{start: []int32{0, 17}, H: 32, K: 1, d: 8},
+	{start: []int32{0, 300}, H: 2, K: 2, d: 128},
+}
+
+// path is one path of a tree: n rows of its own, from position pos of the path before it on.
+type path struct{ pos, n int }
+
+// attentionTrees are batches whose sequences share how they begin: each is a list of trees.
+var attentionTrees = []attShape{
+	planted(attShape{H: 4, K: 2, d: 32}, []path{{0, 3}, {1, 1}}),
+	planted(attShape{H: 4, K: 2, d: 32}, []path{{0, 60}, {47, 9}, {47, 20}, {50, 1}, {1, 40}}, []path{{0, 5}}, []path{{0, 20}, {16, 4}, {17, 3}, {2, 2}}),
+	planted(attShape{H: 6, K: 2, d: 20}, []path{{0, 33}, {32, 8}, {33, 6}}, []path{{0, 2}, {0, 3}}), // the last is a forest
+	planted(attShape{H: 8, K: 1, d: 64}, []path{{0, 40}, {20, 25}, {44, 10}, {20, 31}}),
+}
+
+// planted gives a shape trees.
+func planted(s attShape, trees ...[]path) attShape {
+	s.start = []int32{0}
+	for _, tree := range trees {
+		var on []int // the rows of the current path
+		for _, p := range tree {
+			for _, row := range on[p.pos:] {
+				s.until[row] = int32(len(s.until))
+			}
+			on = on[:p.pos]
+			for range p.n {
+				on = append(on, len(s.until))
+				s.until = append(s.until, 0)
+			}
+		}
+		for _, row := range on {
+			s.until[row] = int32(len(s.until))
+		}
+		s.start = append(s.start, int32(len(s.until)))
+	}
+	return s
 }
 
 func (a attShape) name() string {
-	return fmt.Sprintf("attention %v H%d K%d d%d", a.start, a.H, a.K, a.d)
+	kind := "attention"
+	if a.until != nil {
+		kind = "attention in trees"
+	}
+	return fmt.Sprintf("%s %v H%d K%d d%d", kind, a.start, a.H, a.K, a.d)
 }
 
 // packed puts q, k and v of one fused projection on the device and names their strides.
 func (a attShape) packed(b *bed, q, k, v []float32) Attention {
 	T, ldq, ldkv, ldo := a.T(), a.H*a.d+5, a.K*a.d+3, a.H*a.d+1
+	var until Ints
+	if a.until != nil {
+		until = b.ints(a.until)
+	}
 	return Attention{T: T, B: len(a.start) - 1, H: a.H, K: a.K, HeadD: a.d, LdQ: ldq, LdKV: ldkv, LdO: ldo,
-		Scale: float32(a.scale()), Start: b.ints(a.start), Query: b.put(spread(q, T, a.H*a.d, ldq)),
+		Scale: float32(a.scale()), Start: b.ints(a.start), Until: until, Query: b.put(spread(q, T, a.H*a.d, ldq)),
 		Key: b.put(spread(k, T, a.K*a.d, ldkv)), Value: b.put(spread(v, T, a.K*a.d, ldkv)),
 		Out: b.poison((T-1)*ldo + a.H*a.d), LSE: b.poison(T * a.H)}
 }
@@ -210,13 +253,13 @@ func (a attShape) packed(b *bed, q, k, v []float32) Attention {
 // backward is the backward of a, whose outputs are there.
 func (s attShape) backward(b *bed, a Attention, do []float32) AttentionGrad {
 	return AttentionGrad{T: a.T, B: a.B, H: s.H, K: s.K, HeadD: s.d, LdQ: a.LdQ, LdKV: a.LdKV, LdO: a.LdO, Scale: a.Scale,
-		Precision: a.Precision, Start: a.Start, Query: a.Query, Key: a.Key, Value: a.Value, Out: a.Out, LSE: a.LSE,
+		Precision: a.Precision, Start: a.Start, Until: a.Until, Query: a.Query, Key: a.Key, Value: a.Value, Out: a.Out, LSE: a.LSE,
 		DOut: b.put(spread(do, a.T, s.H*s.d, a.LdO)), DQuery: b.poison(a.Query.Len()),
 		DKey: b.poison(a.Key.Len()), DValue: b.poison(a.Value.Len())}
 }
 
 func attentionCases(most int) (cases []opCase) {
-	for _, s := range attentionShapes {
+	for _, s := range slices.Concat(attentionShapes, attentionTrees) {
 		T := s.T()
 		if T*T*s.H*s.d > most {
 			continue
@@ -224,10 +267,16 @@ func attentionCases(most int) (cases []opCase) {
 		q, k, v, do := random(1, T*s.H*s.d), random(2, T*s.K*s.d), random(3, T*s.K*s.d), random(4, T*s.H*s.d)
 		o, lse := refAttention(s, wide(q), wide(k), wide(v))
 		cases = append(cases, opCase{s.name(), 3e-6, func(b *bed) []output {
+			if s.until != nil && !b.Trees() {
+				return nil
+			}
 			a := s.packed(b, q, k, v)
 			b.must(b.Attention(a))
 			return []output{{"o", b.gather(a.Out, T, s.H*s.d, a.LdO), o}, {"lse", b.get(a.LSE), lse}}
 		}}, opCase{s.name() + " backward", 1e-5, func(b *bed) []output {
+			if s.until != nil && !b.Trees() {
+				return nil
+			}
 			dq, dk, dv := refAttentionGrad(s, wide(q), wide(k), wide(v), wide(do))
 			a := s.packed(b, q, k, v)
 			b.must(b.Attention(a))

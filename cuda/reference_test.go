@@ -92,28 +92,38 @@ func refRope(x []float64, pos []int32, cos, sin []float64, heads, d, R int, inve
 	}
 }
 
-// attShape is the shape of packed attention on dense q [T, H, d], k and v [T, K, d].
+// attShape is the shape of packed attention on dense q [T, H, d], k and v [T, K, d]; until is
+// nil unless the sequences are trees.
 type attShape struct {
 	start   []int32
 	H, K, d int
+	until   []int32
 }
 
 func (a attShape) T() int         { return int(a.start[len(a.start)-1]) }
 func (a attShape) scale() float64 { return 1 / math.Sqrt(float64(a.d)) }
 
-// each calls f for every query row and head with the probabilities of its keys, which are rows
-// first..t of the call.
-func (a attShape) each(q, k []float64, f func(t, h, first int, p []float64, lse float64)) {
+// seen are the rows that row t of sequence b sees.
+func (a attShape) seen(b, t int) (rows []int) {
+	for j := int(a.start[b]); j <= t; j++ {
+		if a.until == nil || t < int(a.until[j]) {
+			rows = append(rows, j)
+		}
+	}
+	return rows
+}
+
+// each calls f for every query row and head with the rows that it sees and their probabilities.
+func (a attShape) each(q, k []float64, f func(t, h int, seen []int, p []float64, lse float64)) {
 	for b := range len(a.start) - 1 {
-		first := int(a.start[b])
-		for t := first; t < int(a.start[b+1]); t++ {
+		for t := int(a.start[b]); t < int(a.start[b+1]); t++ {
+			seen := a.seen(b, t)
 			for h := range a.H {
-				g := h / (a.H / a.K)
-				p := make([]float64, t-first+1)
+				p := make([]float64, len(seen))
 				top := math.Inf(-1)
-				for j := range p {
+				for j, key := range seen {
 					for i := range a.d {
-						p[j] += q[(t*a.H+h)*a.d+i] * k[((first+j)*a.K+g)*a.d+i]
+						p[j] += q[(t*a.H+h)*a.d+i] * k[a.key(key, h)+i]
 					}
 					p[j] *= a.scale()
 					top = max(top, p[j])
@@ -126,19 +136,22 @@ func (a attShape) each(q, k []float64, f func(t, h, first int, p []float64, lse 
 				for j := range p {
 					p[j] /= sum
 				}
-				f(t, h, first, p, top+math.Log(sum))
+				f(t, h, seen, p, top+math.Log(sum))
 			}
 		}
 	}
 }
 
+// key is where the key of a row begins that query head h reads.
+func (a attShape) key(row, h int) int { return (row*a.K + h/(a.H/a.K)) * a.d }
+
 func refAttention(a attShape, q, k, v []float64) (o, lse []float64) {
 	o, lse = make([]float64, a.T()*a.H*a.d), make([]float64, a.T()*a.H)
-	a.each(q, k, func(t, h, first int, p []float64, l float64) {
+	a.each(q, k, func(t, h int, seen []int, p []float64, l float64) {
 		lse[t*a.H+h] = l
 		for j := range p {
 			for i := range a.d {
-				o[(t*a.H+h)*a.d+i] += p[j] * v[((first+j)*a.K+h/(a.H/a.K))*a.d+i]
+				o[(t*a.H+h)*a.d+i] += p[j] * v[a.key(seen[j], h)+i]
 			}
 		}
 	})
@@ -147,12 +160,12 @@ func refAttention(a attShape, q, k, v []float64) (o, lse []float64) {
 
 func refAttentionGrad(a attShape, q, k, v, do []float64) (dq, dk, dv []float64) {
 	dq, dk, dv = make([]float64, len(q)), make([]float64, len(k)), make([]float64, len(v))
-	a.each(q, k, func(t, h, first int, p []float64, _ float64) {
+	a.each(q, k, func(t, h int, seen []int, p []float64, _ float64) {
 		row := (t*a.H + h) * a.d
 		dp := make([]float64, len(p))
 		var mean float64
 		for j := range p {
-			key := ((first+j)*a.K + h/(a.H/a.K)) * a.d
+			key := a.key(seen[j], h)
 			for i := range a.d {
 				dp[j] += do[row+i] * v[key+i]
 				dv[key+i] += p[j] * do[row+i]
@@ -160,7 +173,7 @@ func refAttentionGrad(a attShape, q, k, v, do []float64) (dq, dk, dv []float64) 
 			mean += p[j] * dp[j]
 		}
 		for j := range p {
-			key := ((first+j)*a.K + h/(a.H/a.K)) * a.d
+			key := a.key(seen[j], h)
 			ds := p[j] * (dp[j] - mean) * a.scale()
 			for i := range a.d {
 				dq[row+i] += ds * k[key+i]

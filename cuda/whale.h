@@ -173,19 +173,24 @@ typedef struct {
 whale_status whale_rope_apply(whale_device *dev, const whale_rope *a);
 
 /* ---- causal GQA attention over packed sequences (training), spec/models.md 1.3 ----
- * start [B+1]: sequence b owns rows start[b]..start[b+1). q, k, v, o row strides ldq, ldkv, ldo;
+ * start [B+1]: sequence b owns rows start[b]..start[b+1). until [T], or NULL: the sequences are trees,
+ * for rows that begin alike and share what they have in common; they lie in pre-order, and row r
+ * is part of the paths that end in rows r..until[r]-1, so these are the rows that see it. NULL: every
+ * sequence is one path, until its end. A row has the same bits in a tree and alone. A device
+ * without trees (whale_has_trees) takes NULL only. q, k, v, o row strides ldq, ldkv, ldo;
  * head h of row t: q + t*ldq + h*d. scale = d^-1/2. lse [T, H] = log-sum-exp of the scaled
  * scores, written for the backward (may be NULL). precision BF16 lets the device round factors to
  * bfloat16; the CPU has attention in float32 only and takes either. */
 typedef struct {
     int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
-    const int32_t *start; const float *q, *k, *v; float *o, *lse;
+    const int32_t *start, *until; const float *q, *k, *v; float *o, *lse;
 } whale_attention;
+int whale_has_trees(whale_device *dev);
 whale_status whale_attention_forward(whale_device *dev, const whale_attention *a);
 /* dq, dk, dv are overwritten (=), with the strides of q, k, v. do_ has the stride of o. */
 typedef struct {
     int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
-    const int32_t *start; const float *q, *k, *v, *o, *lse, *do_; float *dq, *dk, *dv;
+    const int32_t *start, *until; const float *q, *k, *v, *o, *lse, *do_; float *dq, *dk, *dv;
 } whale_attention_grad;
 whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a);
 

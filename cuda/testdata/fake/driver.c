@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fake.h"
@@ -40,6 +42,19 @@ void fake_note(const char *line, long number) {
     if (fd < 0) return;
     dprintf(fd, "%s %ld\n", line, number);
     close(fd);
+}
+
+/* What all processes on this card hold, this one included. */
+static size_t everyone(long change) {
+    static long alone, *sum;
+    if (!sum) {
+        const char *path = getenv("FAKE_CARD");
+        int fd = path && *path ? open(path, O_RDWR | O_CREAT, 0644) : -1;
+        void *shared = fd >= 0 && ftruncate(fd, sizeof *sum) == 0 ? mmap(NULL, sizeof *sum, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+        if (fd >= 0) close(fd);
+        sum = shared == MAP_FAILED ? &alone : shared;
+    }
+    return (size_t)__atomic_add_fetch(sum, change, __ATOMIC_RELAXED);
 }
 
 #define READY()                                        \
@@ -81,11 +96,26 @@ static void multiply(const fake_product *p) {
         }
 }
 
+/* Whether a kernel is the one that FAKE_LAUNCH or FAKE_INTERRUPT wait for. */
+static int counted(const char *name) {
+    const char *begin = getenv("FAKE_KERNEL");
+    return !begin || strncmp(name, begin, strlen(begin)) == 0;
+}
+
 static int run_kernel(fake_op *op) {
     static simt_blocks_fn *blocks;
     char error[256] = "";
     if (!blocks) *(void **)&blocks = dlsym(dlopen(getenv("FAKE_KERNELS"), RTLD_NOW | RTLD_LOCAL), "simt_blocks");
-    if (++launches_seen == fake_number("FAKE_LAUNCH", 0)) return fake_lost;
+    if (counted(op->job.name)) {
+        if (++launches_seen == fake_number("FAKE_LAUNCH", 0)) {
+            fake_note("lost at launch", launches_seen);
+            return fake_lost;
+        }
+        if (launches_seen == fake_number("FAKE_INTERRUPT", 0)) {
+            fake_note("interrupt at launch", launches_seen);
+            kill(getpid(), SIGINT);
+        }
+    }
     op->job.args = op->args;
     if (blocks(&op->job, 0, (uint64_t)op->job.grid[0] * op->job.grid[1] * op->job.grid[2], error) == 0) return cu_ok;
     fprintf(stderr, "fake card: %s\n", error);
@@ -173,7 +203,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 EXPORT int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
     (void)device;
-    if (fake_number("FAKE_TOTAL", fake_total) <= fake_number("FAKE_OTHERS", 0)) return cu_out_of_memory;
+    if (fake_number("FAKE_TOTAL", fake_total) <= fake_number("FAKE_OTHERS", 0) + (long)everyone(0)) return cu_out_of_memory;
     if (the_context.users++ == 0) allocs_seen = launches_seen = 0, lost = 0;
     *context = &the_context;
     return cu_ok;
@@ -188,6 +218,7 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
         pieces[i] = (fake_piece){0};
     }
     fake_note("release with bytes left", (long)held);
+    everyone(-(long)held);
     held = 0;
     lost = 0;
     return cu_ok;
@@ -203,7 +234,7 @@ EXPORT int cuCtxSetCurrent(cu_context context) {
 EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total) {
     READY();
     *total = (size_t)fake_number("FAKE_TOTAL", fake_total);
-    *left = *total - MIN(*total, held + (size_t)fake_number("FAKE_OTHERS", 0));
+    *left = *total - MIN(*total, everyone(0) + (size_t)fake_number("FAKE_OTHERS", 0));
     return cu_ok;
 }
 
@@ -219,6 +250,7 @@ EXPORT int cuMemAlloc_v2(cu_pointer *out, size_t bytes) {
     memset(p, 0xff, bytes);
     pieces[i] = (fake_piece){p, bytes};
     held += bytes;
+    everyone((long)bytes);
     *out = (cu_pointer)(uintptr_t)p;
     return cu_ok;
 }
@@ -229,6 +261,7 @@ EXPORT int cuMemFree_v2(cu_pointer p) {
         if (pieces[i].p != (void *)(uintptr_t)p) continue;
         fake_note("free", (long)pieces[i].bytes);
         held -= pieces[i].bytes;
+        everyone(-(long)pieces[i].bytes);
         free(pieces[i].p);
         pieces[i] = (fake_piece){0};
         return cu_ok;

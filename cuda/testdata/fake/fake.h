@@ -8,7 +8,11 @@
  *   FAKE_LOG       file to which what happens is appended, a line each
  *   FAKE_VERSION   of the driver, 12040        FAKE_SM      90
  *   FAKE_TOTAL     bytes of the card           FAKE_OTHERS  bytes that other processes hold
- *   FAKE_ALLOC     the n-th cuMemAlloc from now on fails   FAKE_LAUNCH  the n-th kernel is lost
+ *   FAKE_CARD      file in which processes that share the card count what they hold
+ *   FAKE_ALLOC     the n-th cuMemAlloc from now on fails
+ *   FAKE_LAUNCH    the n-th kernel is lost, and the card with it
+ *   FAKE_INTERRUPT at the n-th kernel the process gets a SIGINT
+ *   FAKE_KERNEL    these two count only kernels whose names begin so
  *   FAKE_NVRTC     version, 12040              FAKE_ARCHS   highest sm that NVRTC knows, 120
  *   FAKE_COMPILE   if set, sources do not compile
  *   FAKE_BLAS      if set, cublasLtCreate fails */

@@ -88,6 +88,9 @@ const floatBytes = 4
 // cache) and writes it to o, which has its defaults. Without a limit nothing is changed. It
 // depends on the model and o only, never on what the machine has free.
 func planMemory(c checkpoint.Config, dev *cuda.Device, o *Options) (Memory, error) {
+	if o.Context > c.MaxPositions {
+		return Memory{}, fmt.Errorf("a context of %d, the model was made for %d: %w", o.Context, c.MaxPositions, checkpoint.ErrUnsupported)
+	}
 	m := &Model{Config: c, dev: dev, layout: newLayout(c), precision: o.Precision}
 	m.context = contextOf(c, o.Context)
 	if o.LoRA.Rank != 0 {
@@ -171,6 +174,26 @@ func (p Memory) with(m *Model, micro int, recompute bool, cache int) Memory {
 	p.Logits += floatBytes * int64(logits)
 	p.Cache = int64(cache) * cacheBytes(m.Config)
 	return p
+}
+
+// Reached is the plan of what was opened by now: with the largest micro-batch since the last one
+// that found no room, and without what only training needs if nothing was trained. What a card
+// gave out is compared with it.
+func (t *Trainer) Reached() Memory {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, micro := t.memory, 0
+	if t.tape != nil {
+		micro = t.tape.capacity
+	}
+	if t.opt == nil {
+		r.Gradients, r.Moments = 0, 0
+	}
+	if t.reference == nil {
+		r.Reference = 0
+	}
+	r.Logits = floatBytes * int64(headRows(t.model.Config, t.policy.g.rows)*t.model.Config.Vocab)
+	return r.with(t.model, micro, t.model.recompute, r.CacheTokens)
 }
 
 // cacheBytes is what a token takes in the cache.

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Adam        AdamW   // DefaultAdamW
 	Temperature float64 // the log-likelihood is that of softmax(logits / temperature); 1
-	Context     int     // longest sequence, at most the model's own, which is the default
+	Context     int     // longest sequence; the model's own without it, more is refused
 	MicroTokens int     // input ids of one micro-batch, which bounds the activations; see microTokens
 	StepTokens  int     // rows of one generation step, 512: bounds its latency and buffers
 	CacheTokens int     // room for keys and values; see cacheTokens
@@ -141,6 +141,9 @@ func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
 	}
+	if err := belong(tokens, config); err != nil {
+		return nil, engine.Fail(engine.AtPolicy, tokenizerFile, err)
+	}
 	format, err := chat.Open(fsys, tokens, config.EOS, chat.ThinkingAsTemplate)
 	if err != nil {
 		return nil, engine.Fail(engine.AtPolicy, "chat template", err)
@@ -161,6 +164,21 @@ func Open(fsys fs.FS, dev *cuda.Device, o Options) (*Trainer, error) {
 		return nil, engine.Fail(engine.AtPolicy, "model", err)
 	}
 	return t, nil
+}
+
+// belong refuses a tokenizer of another model, as far as it shows: ids that the model does
+// not have, a share of rows without an id that no padding explains, or an end of reply that
+// is no control token.
+func belong(tokens *tokenizer.Tokenizer, config checkpoint.Config) error {
+	if pad := config.Vocab - tokens.Size(); pad < 0 || pad > max(1024, config.Vocab/16) {
+		return fmt.Errorf("it has %d ids, the model %d: of another model: %w", tokens.Size(), config.Vocab, checkpoint.ErrFormat)
+	}
+	for _, id := range config.EOS {
+		if int(id) >= tokens.Size() || !tokens.Special(id) {
+			return fmt.Errorf("the model's eos_token_id %d is no control token in it: of another model: %w", id, checkpoint.ErrFormat)
+		}
+	}
+	return nil
 }
 
 // keepExtras remembers the tensors that the model does not use. A head beside tied

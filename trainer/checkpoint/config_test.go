@@ -206,6 +206,19 @@ func TestMatch(t *testing.T) {
 	if err := open(func(i int, _ *Tensor) bool { return i != 5 }).Match(config); !errors.Is(err, ErrMissing) {
 		t.Fatalf("a missing tensor: %v", err)
 	}
+	for _, extra := range []string{"model.layers.2.mlp.up_proj.weight", "model.layers.0.self_attn.q_proj.bias", "model.norm.bias", "lm_head.bias"} {
+		list := []Item{Values(extra, F32, []int{1}, []float32{0})}
+		for _, tensor := range config.Tensors() {
+			list = append(list, Values(tensor.Name, tensor.DType, tensor.Shape, make([]float32, tensor.Elements())))
+		}
+		c, err := Open(folder(map[string][]byte{WeightsFile: encoded(t, list)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Match(config); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), extra) {
+			t.Errorf("with %s: %v", extra, err)
+		}
+	}
 	transposed := open(func(i int, tensor *Tensor) bool { slices.Reverse(tensor.Shape); return true })
 	if err := transposed.Match(config); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), EmbedName) {
 		t.Fatalf("transposed tensors: %v", err)

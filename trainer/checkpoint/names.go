@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Names of the tensors outside the layers (spec/models.md section 2).
@@ -58,9 +59,27 @@ func (c Config) Parameters() int {
 }
 
 // Match checks that every tensor of the config is in the checkpoint with its
-// shape and a dtype that turns into float32. Further tensors are allowed.
+// shape and a dtype that turns into float32. Further tensors are allowed where
+// they can't belong to the model (those of other modalities, a head beside tied
+// embeddings): a bias, or a layer too many, would be left out of the arithmetic
+// without a word.
 func (c *Checkpoint) Match(config Config) error {
-	return c.match(config.Tensors())
+	tensors := config.Tensors()
+	if err := c.match(tensors); err != nil {
+		return err
+	}
+	known := map[string]bool{HeadName: true}
+	for _, t := range tensors {
+		known[t.Name] = true
+	}
+	for _, name := range c.Names() {
+		// Angles of RoPE, which old checkpoints store and rope_theta gives.
+		idle := known[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq")
+		if !idle && (strings.HasPrefix(name, "model.") || strings.HasPrefix(name, "lm_head.")) {
+			return fmt.Errorf("tensor %q has no place in the model of the config: %w", name, ErrUnsupported)
+		}
+	}
+	return nil
 }
 
 // Exactly checks that the checkpoint has these tensors and no others.

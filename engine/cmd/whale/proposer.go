@@ -71,13 +71,19 @@ func makeProposer(c engine.Config) (engine.Proposer, error) {
 		if len(p.Argv) == 0 {
 			return nil, errors.New("--proposer-command is missing: the program and its arguments")
 		}
+		if set.URL != "" || set.Model != "" {
+			return nil, errors.New("--proposer-url and --proposer-model are not for a program: write them into its --proposer-command")
+		}
 		return p, setCommand(p, set)
 	case command.Agents[c.Proposer] != nil:
-		p, err := command.NewAgent(c.Proposer, set.Model)
+		p, err := command.NewAgent(c.Proposer, command.Agent{Model: set.Model, URL: set.URL, Key: set.Key})
 		if err != nil {
 			return nil, err
 		}
-		return p, setCommand(p, set)
+		if err := setCommand(p, set); err != nil {
+			return nil, err
+		}
+		return p, priceAgent(p, c.Proposer, set)
 	case services[c.Proposer].open != nil:
 		return openService(c.Proposer, set)
 	}
@@ -100,6 +106,39 @@ func setCommand(p *command.Proposer, set engine.Proposing) error {
 	}
 	p.Limit, p.Budget = wall(set), desk.Budget{Tokens: set.Tokens, Dollars: set.Dollars}
 	return nil
+}
+
+// priceAgent counts the money of an agent that tells its tokens only.
+func priceAgent(p *command.Proposer, name string, set engine.Proposing) error {
+	price, known, err := priceOf(set)
+	if err != nil {
+		return err
+	}
+	if set.Dollars > 0 && !known && name == "codex" {
+		return errors.New("a budget in dollars needs --proposer-price, or a --proposer-model whose price is known: codex does not say what it costs")
+	}
+	read := p.Usage
+	p.Usage = func(line []byte) (engine.ProposalCost, bool) {
+		cost, ok := read(line)
+		if known && cost.Unpriced > 0 {
+			cost.Dollars, cost.Unpriced = price.Of(cost), 0
+		}
+		return cost, ok
+	}
+	return nil
+}
+
+// priceOf is what is said or known of a model's price. The list prices are those of the
+// makers, not of another service.
+func priceOf(set engine.Proposing) (price api.Price, known bool, err error) {
+	switch {
+	case set.Price != "":
+		price, err = api.ParsePrice(set.Price)
+		return price, err == nil, err
+	case set.URL == "":
+		price, known = api.PriceOf(set.Model)
+	}
+	return price, known, nil
 }
 
 func wall(set engine.Proposing) time.Duration {
@@ -141,14 +180,9 @@ func openService(name string, set engine.Proposing) (engine.Proposer, error) {
 	if set.Model == "" {
 		return nil, errors.New("--proposer-model is missing: the model's name at the service")
 	}
-	price, known := api.PriceOf(set.Model)
-	if set.Price != "" {
-		if price, err = api.ParsePrice(set.Price); err != nil {
-			return nil, err
-		}
-		known = true
-	} else if set.URL != "" {
-		price, known = api.Price{}, false // the list prices are those of the makers
+	price, known, err := priceOf(set)
+	if err != nil {
+		return nil, err
 	}
 	if set.Dollars > 0 && !known {
 		return nil, fmt.Errorf("a budget in dollars needs --proposer-price: what %s costs is not known", set.Model)

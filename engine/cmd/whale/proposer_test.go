@@ -16,8 +16,10 @@ import (
 func TestOpenProposer(t *testing.T) {
 	const key = "sk-of-the-test-0123"
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"claude", "codex"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir)
 	for i, c := range []struct {
@@ -35,7 +37,12 @@ func TestOpenProposer(t *testing.T) {
 		{"command", engine.Proposing{Command: "claude", Key: "MY_KEY"}, "", "MY_KEY is not set"},
 		{"command", engine.Proposing{Command: "claude", Key: "MY_KEY"}, "MY_KEY", ""},
 		{"claude-code", engine.Proposing{Dollars: 5}, "", ""},
-		{"codex", engine.Proposing{}, "", "codex"},
+		{"command", engine.Proposing{Command: "claude", URL: "http://127.0.0.1:1"}, "", "not for a program"},
+		{"codex", engine.Proposing{}, "", ""},
+		{"codex", engine.Proposing{Dollars: 5}, "", "--proposer-price"},
+		{"codex", engine.Proposing{Dollars: 5, Price: "1,2"}, "", ""},
+		{"codex", engine.Proposing{Dollars: 5, Model: "gpt-5"}, "", ""},
+		{"codex", engine.Proposing{Dollars: 5, Model: "gpt-5", URL: "http://127.0.0.1:1/v1"}, "", "--proposer-price"},
 		{"anthropic", engine.Proposing{Model: "m"}, "", "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN is not set"},
 		{"anthropic", engine.Proposing{Model: "m"}, "ANTHROPIC_API_KEY", ""},
 		{"anthropic", engine.Proposing{Model: "m"}, "ANTHROPIC_AUTH_TOKEN", ""},
@@ -71,6 +78,32 @@ func TestOpenProposer(t *testing.T) {
 		if program, ok := p.(*command.Proposer); ok && program.Budget.Dollars != c.set.Dollars {
 			t.Errorf("%d: %+v", i, program.Budget)
 		}
+	}
+}
+
+// Codex tells tokens; the money is worked out from them.
+func TestPriceAgent(t *testing.T) {
+	t.Setenv("OPENAI_BASE_URL", "")
+	p, err := command.NewAgent("codex", command.Agent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := priceAgent(p, "codex", engine.Proposing{Price: "2,10,1"}); err != nil {
+		t.Fatal(err)
+	}
+	cost, ok := p.Usage([]byte(`{"type":"turn.completed","usage":{"input_tokens":3000000,"cached_input_tokens":1000000,"output_tokens":100000}}`))
+	if want := 2*2 + 1*1 + .1*10; !ok || cost.Dollars != want || cost.Unpriced != 0 || cost.Calls != 1 {
+		t.Errorf("%+v, want %v dollars", cost, want)
+	}
+}
+
+// An agent that is not installed is named before anything starts.
+func TestOpenProposer_NotThere(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	config := engine.Defaults()
+	config.Proposer = "codex"
+	if _, err := openProposer(config); err == nil || !strings.Contains(err.Error(), "codex") {
+		t.Error(err)
 	}
 }
 

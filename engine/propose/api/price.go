@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/seed-7c27e6b8/whale/engine"
 )
 
 // Price is what a million tokens cost in dollars. The zero value is unknown.
@@ -43,6 +45,12 @@ func PriceOf(model string) (Price, bool) {
 		}
 	}
 	return Price{}, false
+}
+
+// Of returns what a cost without its money comes to. Tokens written to a cache are not told
+// apart there and count as other input.
+func (p Price) Of(c engine.ProposalCost) (dollars float64) {
+	return (float64(c.Input-c.Cached)*p.Input + float64(c.Cached)*p.Read + float64(c.Output)*p.Output) / 1e6
 }
 
 // ParsePrice reads IN,OUT[,READ[,WRITE]]: without the last two, what is cached costs as

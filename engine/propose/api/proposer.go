@@ -61,7 +61,7 @@ type Error struct {
 func (e *Error) Error() string {
 	text := fmt.Sprintf("proposer %s: %v", e.Proposer, e.Cause)
 	if e.Detail != nil {
-		text += ": " + strings.Join(strings.Fields(e.Detail.Error()), " ")
+		text += ": " + strings.Join(strings.Fields(strings.ReplaceAll(e.Detail.Error(), "\n", "; ")), " ")
 	}
 	if e.Folder != "" {
 		text += " (see " + e.Folder + ")"
@@ -105,7 +105,7 @@ func (p *Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harnes
 	if err != nil {
 		return nil, engine.Fail(engine.AtArchive, b.Folder, err)
 	}
-	talked := p.converse(ctx, b, d, spent)
+	said, talked := p.converse(ctx, b, d, spent)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -122,27 +122,27 @@ func (p *Proposer) Propose(ctx context.Context, b engine.Brief) ([]engine.Harnes
 	case talked != nil:
 		return nil, talked
 	}
-	return nil, &Error{Proposer: p.Name, Cause: ErrNothing, Folder: d.Folder}
+	return nil, &Error{Proposer: p.Name, Cause: ErrNothing, Detail: errors.Join(d.Passed(), desk.Words(said, p.Hide...)), Folder: d.Folder}
 }
 
-// converse opens what a conversation needs and closes it again. Its error is an *Error,
-// or a *engine.Failure of the disk.
-func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, before engine.ProposalCost) error {
+// converse opens what a conversation needs and closes it again, and returns the model's last
+// words. Its error is an *Error, or a *engine.Failure of the disk.
+func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, before engine.ProposalCost) (said string, failed error) {
 	disk := func(err error) error { return engine.Fail(engine.AtArchive, d.Folder, err) }
 	if err := d.PutPrompt(b, desk.Paths{Out: "out", Brief: "brief.json"}); err != nil {
-		return disk(err)
+		return "", disk(err)
 	}
 	prompt, err := os.ReadFile(d.Prompt())
 	if err != nil {
-		return disk(err)
+		return "", disk(err)
 	}
 	files, err := openView(d, b.Slots)
 	if err != nil {
-		return disk(err)
+		return "", disk(err)
 	}
 	log, err := desk.NewLog(filepath.Join(d.Folder, "transcript.jsonl"), maxTranscript, p.Hide...)
 	if err != nil {
-		return disk(errors.Join(err, files.close()))
+		return "", disk(errors.Join(err, files.close()))
 	}
 	limit := p.Limit
 	if limit <= 0 {
@@ -153,18 +153,18 @@ func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, b
 	t := &talk{p: p, desk: d, files: files, log: log, before: before}
 	ended := t.run(limited, string(prompt))
 	if err := errors.Join(log.Close(), files.close()); err != nil {
-		return disk(err)
+		return "", disk(err)
 	}
 	var fault *engine.Failure
 	switch {
 	case ended == nil, errors.As(ended, &fault):
-		return ended
+		return t.said, ended
 	case limited.Err() != nil:
-		return &Error{p.Name, ErrTime, fmt.Errorf("%v", limit), d.Folder}
+		return t.said, &Error{p.Name, ErrTime, fmt.Errorf("%v", limit), d.Folder}
 	case errors.Is(ended, engine.ErrSpent), errors.Is(ended, ErrLoop):
-		return &Error{p.Name, ended, nil, d.Folder}
+		return t.said, &Error{p.Name, ended, nil, d.Folder}
 	}
-	return &Error{p.Name, ErrService, p.mask(ended), d.Folder}
+	return t.said, &Error{p.Name, ErrService, p.mask(ended), d.Folder}
 }
 
 // mask keeps keys out of an error's text, which goes into journals and logs.

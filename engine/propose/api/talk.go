@@ -31,6 +31,7 @@ type talk struct {
 	before engine.ProposalCost // of the run, when it began
 	cost   engine.ProposalCost // of this call
 	model  string
+	said   string // by the model, last
 	nudges int
 	last   string // the calls of the reply before, and how often they came
 	same   int
@@ -56,6 +57,7 @@ func (t *talk) run(ctx context.Context, prompt string) error {
 		if err := t.account(reply, time.Since(begin).Seconds()); err != nil {
 			return err
 		}
+		t.said = reply.Text
 		more, err := t.answer(ctx, reply, &in)
 		if err != nil || !more {
 			return err

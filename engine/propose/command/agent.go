@@ -1,27 +1,36 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 )
+
+// Agent is what the ready settings for a coding agent may be told; all may be empty.
+type Agent struct {
+	Model string
+	URL   string // base URL of a compatible service instead of the agent's own
+	Key   string // variable that holds the key, instead of those that the agent knows
+}
 
 // Agents are the coding agents with ready settings, by the name of their proposer. Both
 // work in a copy of what is laid out for proposers, write their candidates to the slots,
 // and get their instructions on standard input. The flags are those that their makers
 // document for use without a terminal (claude -p 2.1, codex exec 0.171).
-var Agents = map[string]func(model string, p *Proposer){"claude-code": claudeCode, "codex": codex}
+var Agents = map[string]func(a Agent, p *Proposer){"claude-code": claudeCode, "codex": codex}
 
 // fileTools are the tools of Claude Code that a proposer needs.
 const fileTools = "Read,Glob,Grep,Write,Edit"
 
 // claudeCode sets a Proposer up to run Claude Code. It may use file tools only: no shell,
 // no network, no further agents.
-func claudeCode(model string, p *Proposer) {
-	p.Name, p.Copy, p.Usage = "claude-code", true, claudeUsage
+func claudeCode(a Agent, p *Proposer) {
+	p.Name, p.Copy, p.Usage, p.Words = "claude-code", true, claudeUsage, claudeWords
 	p.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose",
 		"--permission-mode", "acceptEdits", "--add-dir", "{out}",
 		"--tools", fileTools, "--allowedTools", fileTools,
@@ -29,24 +38,48 @@ func claudeCode(model string, p *Proposer) {
 	p.Most = func(dollars float64) []string {
 		return []string{"--max-budget-usd", strconv.FormatFloat(dollars, 'f', 2, 64)}
 	}
-	if model != "" {
-		p.Argv = append(p.Argv, "--model", model)
+	if a.Model != "" {
+		p.Argv = append(p.Argv, "--model", a.Model)
 	}
 	p.keys("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 	p.Pass = append(p.Pass, "ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS")
+	if a.URL != "" {
+		p.Set = append(p.Set, "ANTHROPIC_BASE_URL="+strings.TrimSuffix(strings.TrimSuffix(a.URL, "/"), "/v1"))
+	}
+	if a.Key != "" {
+		p.Set = append(p.Set, "ANTHROPIC_API_KEY="+os.Getenv(a.Key))
+	}
 }
 
 // codex sets a Proposer up to run Codex. Its own sandbox lets commands write to the
-// copy and to the slots, and to no network.
-func codex(model string, p *Proposer) {
-	p.Name, p.Copy, p.Usage = "codex", true, codexUsage
+// copy and to the slots, and to no network. Another service is a provider of its own, since
+// the variable for the base URL is not read any more.
+func codex(a Agent, p *Proposer) {
+	p.Name, p.Copy, p.Usage, p.Words = "codex", true, codexUsage, codexWords
 	p.Argv = []string{"codex", "exec", "--json", "--sandbox", "workspace-write", "--skip-git-repo-check", "--ephemeral", "--add-dir", "{out}"}
-	if model != "" {
-		p.Argv = append(p.Argv, "--model", model)
+	if a.Model != "" {
+		p.Argv = append(p.Argv, "--model", a.Model)
+	}
+	p.keys("CODEX_API_KEY", "OPENAI_API_KEY")
+	p.Pass = append(p.Pass, "CODEX_HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+	key := "CODEX_API_KEY"
+	switch {
+	case a.Key != "":
+		p.Set = append(p.Set, key+"="+os.Getenv(a.Key))
+	case os.Getenv(key) != "":
+	case os.Getenv("OPENAI_API_KEY") != "":
+		key = "OPENAI_API_KEY"
+	default:
+		key = ""
+	}
+	if url := cmp.Or(a.URL, os.Getenv("OPENAI_BASE_URL")); url != "" {
+		provider := fmt.Sprintf(`name="whale",base_url=%s,wire_api="responses"`, strconv.Quote(url))
+		if key != "" {
+			provider += `,env_key="` + key + `"`
+		}
+		p.Argv = append(p.Argv, "-c", "model_providers.whale={"+provider+"}", "-c", `model_provider="whale"`)
 	}
 	p.Argv = append(p.Argv, "-")
-	p.keys("CODEX_API_KEY", "OPENAI_API_KEY")
-	p.Pass = append(p.Pass, "OPENAI_BASE_URL", "CODEX_HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 }
 
 // keys passes variables that hold keys, and hides what they hold from transcripts.
@@ -58,14 +91,50 @@ func (p *Proposer) keys(names ...string) {
 }
 
 // NewAgent is a Proposer with ready settings for an agent of Agents.
-func NewAgent(name, model string) (*Proposer, error) {
+func NewAgent(name string, a Agent) (*Proposer, error) {
 	set, ok := Agents[name]
 	if !ok {
 		return nil, fmt.Errorf("no ready settings for the agent %q", name)
 	}
 	p := &Proposer{}
-	set(model, p)
+	set(a, p)
 	return p, nil
+}
+
+// claudeWords reads the stream's last line: the answer, or why the session failed.
+func claudeWords(line []byte) string {
+	var result struct {
+		Type   string   `json:"type"`
+		Result string   `json:"result"`
+		Errors []string `json:"errors"`
+	}
+	if json.Unmarshal(line, &result) != nil || result.Type != "result" {
+		return ""
+	}
+	return cmp.Or(result.Result, strings.Join(result.Errors, "; "))
+}
+
+// codexWords reads the events that tell of a failure, or hold the model's words.
+func codexWords(line []byte) string {
+	type said struct {
+		Type    string `json:"type"`
+		Text    string `json:"text"`
+		Message string `json:"message"`
+	}
+	var event struct {
+		said
+		Item  said `json:"item"`
+		Error said `json:"error"`
+	}
+	switch {
+	case json.Unmarshal(line, &event) != nil:
+		return ""
+	case event.Type == "error" || event.Type == "turn.failed":
+		return cmp.Or(event.Message, event.Error.Message)
+	case event.Item.Type == "agent_message":
+		return event.Item.Text
+	}
+	return ""
 }
 
 // claudeUsage reads the last line of Claude Code's stream, which sums the session up.

@@ -58,7 +58,7 @@ func TestAgents(t *testing.T) {
 			standIn(t, c.program, diligent+"cat <<'END'\n"+c.prints+"\nEND\n")
 			t.Setenv(map[string]string{"claude": "ANTHROPIC_API_KEY", "codex": "CODEX_API_KEY"}[c.program], key)
 			b := archive(t)
-			p, err := NewAgent(name, "big")
+			p, err := NewAgent(name, Agent{Model: "big"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestAgents(t *testing.T) {
 				t.Errorf("spent %+v, want %+v", cost, c.cost)
 			}
 			// Another process knows what was spent.
-			again, err := NewAgent(name, "")
+			again, err := NewAgent(name, Agent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestAgents(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewAgent("nobody", ""); err == nil {
+	if _, err := NewAgent("nobody", Agent{}); err == nil {
 		t.Error("an agent without settings")
 	}
 }
@@ -104,7 +104,7 @@ func TestAgents_fail(t *testing.T) {
 		want   error
 	}{{"exit 1", ErrExit}, {"kill -9 $$", ErrExit}, {"true", ErrNothing}, {"while :; do sleep 1000; done", ErrTime}} {
 		standIn(t, "claude", c.script)
-		p, err := NewAgent("claude-code", "")
+		p, err := NewAgent("claude-code", Agent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestAgents_fail(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
-	p, err := NewAgent("codex", "")
+	p, err := NewAgent("codex", Agent{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +144,30 @@ func TestPropose_OutsideOfItsFolder(t *testing.T) {
 	}
 }
 
+// The words of an agent that wrote nothing are told, and what it left but can't be taken.
+func TestAgents_words(t *testing.T) {
+	for name, c := range map[string]struct{ program, prints string }{
+		"claude-code": {"claude", `{"type":"result","is_error":true,"result":"Invalid API key"}`},
+		"codex": {"codex", `{"type":"error","message":"once more"}
+{"type":"turn.failed","error":{"message":"Invalid API key"}}`},
+	} {
+		standIn(t, c.program, "echo a warning >&2; cat harnesses/*/harness.go > $WHALE_OUT/1/harness.go; cat <<'END'\n"+c.prints+"\nEND\n")
+		p, err := NewAgent(name, Agent{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := archive(t)
+		_, err = p.Propose(context.Background(), b)
+		if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), `it said last: "Invalid API key"`) ||
+			!strings.Contains(err.Error(), "known already, as "+string(b.Incumbent)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if said := codexWords([]byte(`{"type":"item.completed","item":{"type":"agent_message","text":"I have no idea."}}`)); said != "I have no idea." {
+		t.Error(said)
+	}
+}
+
 func FuzzUsage(f *testing.F) {
 	f.Add([]byte(`{"type":"result","num_turns":-3,"total_cost_usd":-1,"usage":{"input_tokens":-5,"output_tokens":4}}`))
 	f.Add([]byte(`{"type":"turn.completed","usage":{"input_tokens":5,"cached_input_tokens":-1}}`))
@@ -153,8 +177,11 @@ func FuzzUsage(f *testing.F) {
 				t.Errorf("%+v", c)
 			}
 		}
-		u := &usageReader{read: codexUsage}
-		if n, err := u.Write(line); n != len(line) || err != nil {
+		for _, words := range []func([]byte) string{claudeWords, codexWords} {
+			words(line)
+		}
+		r := &eventReader{p: &Proposer{Usage: codexUsage, Words: codexWords}}
+		if n, err := (&lines{each: r.read}).Write(line); n != len(line) || err != nil {
 			t.Error(n, err)
 		}
 	})

@@ -47,6 +47,8 @@ type Proposer struct {
 	// Pass names further variables of the environment that the program gets, such as
 	// the one that holds its key. Hide are texts that no transcript may hold.
 	Pass, Hide []string
+	// Set are further variables as NAME=value, which take the place of those of Pass.
+	Set []string
 	// Limit is the wall time of one call; 20 minutes by default.
 	Limit time.Duration
 	// Grace is how long the program may take to stop when asked; 5 seconds by default.
@@ -64,6 +66,9 @@ type Proposer struct {
 	Most func(dollars float64) []string
 	// Usage reads from a line that the program printed what it spent; nil = it does not say.
 	Usage func(line []byte) (engine.ProposalCost, bool)
+	// Words reads from such a line what the program says about its work, for errors; nil or
+	// "" = nothing. Without any, the last line on stderr counts.
+	Words func(line []byte) string
 
 	mu    sync.Mutex
 	spent engine.ProposalCost
@@ -165,7 +170,7 @@ func (c call) propose(ctx context.Context) ([]engine.Harness, error) {
 	if err != nil {
 		return nil, engine.Fail(engine.AtArchive, root, err)
 	}
-	ran, err := c.work(ctx)
+	words, ran, err := c.work(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -185,29 +190,30 @@ func (c call) propose(ctx context.Context) ([]engine.Harness, error) {
 	case ran != nil:
 		return nil, ran
 	}
-	return nil, c.failure(ErrNothing, nil)
+	return nil, c.failure(ErrNothing, errors.Join(c.desk.Passed(), words))
 }
 
-// work lets the program work, where it may: ran is its own failure, err that of the run.
-func (c call) work(ctx context.Context) (ran, err error) {
+// work lets the program work, where it may: words are its last ones and ran its own
+// failure, err that of the run.
+func (c call) work(ctx context.Context) (words, ran, err error) {
 	folder := c.desk.Run
 	if c.p.Copy {
 		folder = filepath.Join(c.desk.Folder, "work")
 		err := errors.Join(c.desk.Copy(folder), c.desk.PutPrompt(c.b, desk.Paths{Out: c.desk.Out, Brief: "brief.json"}))
 		if err != nil {
-			return nil, engine.Fail(engine.AtArchive, folder, err)
+			return nil, nil, engine.Fail(engine.AtArchive, folder, err)
 		}
 	}
-	ran = c.run(ctx, folder)
+	words, ran = c.run(ctx, folder)
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.p.Copy {
 		if err := os.RemoveAll(folder); err != nil {
-			return nil, engine.Fail(engine.AtArchive, folder, err)
+			return nil, nil, engine.Fail(engine.AtArchive, folder, err)
 		}
 	}
-	return ran, nil
+	return words, ran, nil
 }
 
 // limits are a Proposer's with the defaults.
@@ -261,6 +267,7 @@ func (c call) environment() []string {
 			env = append(env, name+"="+value)
 		}
 	}
+	env = append(env, c.p.Set...) // of two values of a name the later one counts
 	return append(env, fmt.Sprintf("WHALE_SLOTS=%d", c.b.Slots), "WHALE_OUT="+c.desk.Out,
 		"WHALE_BRIEF="+c.desk.Brief(), "WHALE_PROMPT="+c.desk.Prompt())
 }

@@ -107,6 +107,8 @@ func TestPropose_Errors(t *testing.T) {
 	}{
 		{"nothing", shell(`true`), ErrNothing, "wrote no candidate"},
 		{"dies", shell(`echo why >&2; kill -9 $$`), ErrExit, "killed"},
+		{"says why", shell(`printf 'first\n\033[1mthe disk is full\n\n' >&2; exit 7`), ErrExit, `it said last: "\x1b[1mthe disk is full"`},
+		{"says why it wrote nothing", shell(`echo no idea >&2`), ErrNothing, "no idea"},
 		{"exit status", shell(`exit 7`), ErrExit, "exit status 7"},
 		{"no such program", &Proposer{Argv: []string{"no-such-program-here"}}, ErrStart, "not found"},
 		{"no program", &Proposer{}, ErrStart, "no program"},

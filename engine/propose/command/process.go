@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -16,38 +17,40 @@ import (
 )
 
 // run executes the program in a folder to its end or the limit. Whatever happens, no
-// process of its group is left. The error is an *Error or nil.
-func (c call) run(ctx context.Context, folder string) error {
+// process of its group is left. failed is an *Error or nil, words what the program said
+// last of itself, which failed has too.
+func (c call) run(ctx context.Context, folder string) (words, failed error) {
 	stdout, err := c.transcript("stdout.txt")
 	if err != nil {
-		return c.failure(ErrStart, err)
+		return nil, c.failure(ErrStart, err)
 	}
 	stderr, err := c.transcript("stderr.txt")
 	if err != nil {
-		return c.failure(ErrStart, errors.Join(err, stdout.Close()))
+		return nil, c.failure(ErrStart, errors.Join(err, stdout.Close()))
 	}
 	begin := time.Now()
-	used := &usageReader{read: c.p.Usage}
-	timed, waited := c.execute(ctx, folder, io.MultiWriter(stdout, used), stderr)
+	events, muttered := &eventReader{p: c.p}, &lastLine{}
+	timed, waited := c.execute(ctx, folder, io.MultiWriter(stdout, &lines{each: events.read}), io.MultiWriter(stderr, &lines{each: muttered.read}))
 	closed := errors.Join(stdout.Close(), stderr.Close())
-	if used.sum != (engine.ProposalCost{}) {
-		used.sum.Seconds = time.Since(begin).Seconds()
+	if events.spent != (engine.ProposalCost{}) {
+		events.spent.Seconds = time.Since(begin).Seconds()
 	}
-	closed = errors.Join(closed, c.book(used.sum))
+	closed = errors.Join(closed, c.book(events.spent))
+	words = desk.Words(cmp.Or(events.words, muttered.text), c.p.Hide...)
 	var start *Error
 	switch {
 	case errors.As(waited, &start):
-		return c.failure(ErrStart, errors.Join(start.Detail, closed))
+		return words, c.failure(ErrStart, errors.Join(start.Detail, closed))
 	case timed:
-		return c.failure(ErrTime, closed)
+		return words, c.failure(ErrTime, errors.Join(closed, words))
 	case errors.Is(waited, exec.ErrWaitDelay):
 		// It ended well; a child held its output open and is gone now.
 		waited = nil
 	}
 	if err := errors.Join(waited, closed); err != nil {
-		return c.failure(ErrExit, err)
+		return words, c.failure(ErrExit, errors.Join(err, words))
 	}
-	return nil
+	return words, nil
 }
 
 func (c call) transcript(name string) (*desk.Log, error) {
@@ -87,39 +90,59 @@ func (c call) execute(ctx context.Context, folder string, stdout, stderr io.Writ
 	return limited.Err() != nil, err
 }
 
-// longestLine is what a line may have to be read for usage; longer ones are passed over.
+// longestLine is what a line may have to be read; longer ones are passed over.
 const longestLine = 1 << 20
 
-// usageReader adds up what a program says it spent, line by line.
-type usageReader struct {
-	read func(line []byte) (engine.ProposalCost, bool)
+// lines cuts what a program prints into lines.
+type lines struct {
+	each func(line []byte)
 	line []byte
 	long bool // the line so far is too long
-	sum  engine.ProposalCost
 }
 
 // Write implements io.Writer; it always takes everything.
-func (u *usageReader) Write(text []byte) (int, error) {
+func (l *lines) Write(text []byte) (int, error) {
 	n := len(text)
-	for u.read != nil && len(text) > 0 {
+	for len(text) > 0 {
 		part, rest, whole := bytes.Cut(text, []byte("\n"))
 		text = rest
-		if u.long = u.long || len(u.line)+len(part) > longestLine; !u.long {
-			u.line = append(u.line, part...)
+		if l.long = l.long || len(l.line)+len(part) > longestLine; !l.long {
+			l.line = append(l.line, part...)
 		}
 		if !whole {
 			break
 		}
-		if !u.long {
-			u.add()
+		if !l.long {
+			l.each(l.line)
 		}
-		u.line, u.long = u.line[:0], false
+		l.line, l.long = l.line[:0], false
 	}
 	return n, nil
 }
 
-func (u *usageReader) add() {
-	if cost, ok := u.read(u.line); ok {
-		u.sum = u.sum.Add(cost)
+// eventReader adds up what a program says it spent, and keeps its last words.
+type eventReader struct {
+	p     *Proposer
+	spent engine.ProposalCost
+	words string
+}
+
+func (r *eventReader) read(line []byte) {
+	if r.p.Usage != nil {
+		if cost, ok := r.p.Usage(line); ok {
+			r.spent = r.spent.Add(cost)
+		}
+	}
+	if r.p.Words != nil {
+		r.words = cmp.Or(r.p.Words(line), r.words)
+	}
+}
+
+// lastLine keeps the last line that is not empty.
+type lastLine struct{ text string }
+
+func (l *lastLine) read(line []byte) {
+	if line = bytes.TrimSpace(line); len(line) > 0 {
+		l.text = string(line)
 	}
 }

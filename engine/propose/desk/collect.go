@@ -50,22 +50,42 @@ func (d *Desk) Collect(b engine.Brief, proposer string, maxSource int64) ([]engi
 	for _, r := range b.Rejected {
 		known[r.Harness.ID] = true
 	}
+	d.passed = nil
 	var made []engine.Harness
 	for _, file := range sources(root, b.Slots) {
 		if len(made) >= b.Slots {
 			break
 		}
 		text, ok := readFile(root, file, maxSource)
-		if !ok || strings.TrimSpace(text) == "" {
+		if !ok {
+			d.pass(file, fmt.Sprintf("no plain file of UTF-8 with at most %d bytes", maxSource))
+			continue
+		}
+		if strings.TrimSpace(text) == "" {
+			d.pass(file, "empty")
 			continue
 		}
 		h := engine.NewHarness(text, meta(readNote(root, path.Dir(file)), b, proposer))
-		if !known[h.ID] {
-			known[h.ID] = true
-			made = append(made, h)
+		if known[h.ID] {
+			d.pass(file, fmt.Sprintf("known already, as %s", h.ID))
+			continue
 		}
+		known[h.ID] = true
+		made = append(made, h)
 	}
 	return made, nil
+}
+
+func (d *Desk) pass(file, why string) {
+	d.passed = append(d.passed, fmt.Sprintf("%.100q is %s", file, why))
+}
+
+// Passed says which files the last Collect passed over, and why; nil = none.
+func (d *Desk) Passed() error {
+	if len(d.passed) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(d.passed[:min(3, len(d.passed))], ", "))
 }
 
 // sources lists the files that may be candidates, at most one a folder: harness.go, or

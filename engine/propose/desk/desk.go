@@ -34,6 +34,8 @@ type Desk struct {
 	Run    string // the run folder, absolute
 	Folder string // of this call
 	Out    string // where candidates are written to
+
+	passed []string // over, by the last Collect
 }
 
 // Open makes the folder of a call with its brief and empty slots. A call that is repeated

@@ -3,8 +3,10 @@ package desk
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 )
 
@@ -88,4 +90,24 @@ func (t *Log) Close() error {
 	err := errors.Join(t.err, t.file.Close())
 	t.file = nil
 	return err
+}
+
+// longestWords of a proposer are quoted in an error, in bytes.
+const longestWords = 300
+
+// Words quotes what a proposer said last as a line of an error, without what is hidden; nil =
+// it said nothing.
+func Words(said string, hide ...string) error {
+	for _, h := range hide {
+		if h != "" {
+			said = strings.ReplaceAll(said, h, hidden)
+		}
+	}
+	if said = strings.Join(strings.Fields(said), " "); said == "" {
+		return nil
+	}
+	if len(said) > longestWords {
+		said = strings.ToValidUTF8(said[:longestWords], "") + "..."
+	}
+	return fmt.Errorf("it said last: %q", said)
 }

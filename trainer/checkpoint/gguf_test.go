@@ -146,13 +146,14 @@ func TestGGUFFolder(t *testing.T) {
 		}
 	}
 	b, err := fs.ReadFile(fsys, TokenizerConfigFile)
-	if want := `{"bos_token":"<|im_start|>","eos_token":"<|im_end|>","chat_template":"{% for m in messages %}{{ m.content }}{% endfor %}"}`; err != nil || strings.TrimSpace(string(b)) != want {
+	if want := `{"tokenizer_class":"PreTrainedTokenizerFast","clean_up_tokenization_spaces":false,"bos_token":"<|im_start|>","eos_token":"<|im_end|>","chat_template":"{% for m in messages %}{{ m.content }}{% endfor %}"}`; err != nil || strings.TrimSpace(string(b)) != want {
 		t.Errorf("%s, %v", b, err)
 	}
 	text, err := fs.ReadFile(fsys, TokenizerFile)
 	if err != nil {
 		t.Fatal(err)
 	}
+	loadsElsewhere(t, text)
 	tok, err := tokenizer.Read(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +165,51 @@ func TestGGUFFolder(t *testing.T) {
 	}
 	if id, ok := tok.ID("<|im_end|>"); id != 2 || !tok.Special(id) || !ok || tok.Special(the) {
 		t.Errorf("control tokens: %v %v", id, ok)
+	}
+}
+
+// loadsElsewhere checks what the reference library insists on in a tokenizer.json, which
+// read without it: all fields of added tokens and of byte levels, and added tokens in the
+// vocabulary where it would number them otherwise (seen with tokenizers 0.23.3).
+func loadsElsewhere(t *testing.T, text []byte) {
+	t.Helper()
+	type part struct {
+		Type   string
+		Parts  []part `json:"pretokenizers"`
+		Prefix *bool  `json:"add_prefix_space"`
+		Trim   *bool  `json:"trim_offsets"`
+	}
+	var file struct {
+		Added []map[string]any `json:"added_tokens"`
+		Model struct{ Vocab map[string]int }
+		Pre   part `json:"pre_tokenizer"`
+		Dec   part `json:"decoder"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for _, id := range file.Model.Vocab {
+		last = max(last, id)
+	}
+	if len(file.Added) == 0 {
+		t.Error("no added tokens")
+	}
+	for _, a := range file.Added {
+		id := int(a["id"].(float64))
+		if at, ok := file.Model.Vocab[a["content"].(string)]; ok != (id < last) || ok && at != id {
+			t.Errorf("%v is %d in a vocabulary up to %d", a, at, last)
+		}
+		for _, field := range []string{"single_word", "lstrip", "rstrip", "normalized", "special"} {
+			if _, ok := a[field]; !ok {
+				t.Errorf("%v has no %s", a, field)
+			}
+		}
+	}
+	for _, p := range append(file.Pre.Parts, file.Dec) {
+		if p.Type == "ByteLevel" && (p.Prefix == nil || p.Trim == nil) {
+			t.Errorf("%+v lacks a field", p)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint/gguf"
 )
@@ -37,28 +39,38 @@ const (
 )
 
 // ggufAdded, ggufPart and ggufTokenizer are the parts of a tokenizer.json that
-// a GGUF file can ask for.
+// a GGUF file can ask for, with every field that the usual libraries insist on.
 type (
 	ggufAdded struct {
-		ID      int32  `json:"id"`
-		Content string `json:"content"`
-		Special bool   `json:"special"`
+		ID         int32  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LStrip     bool   `json:"lstrip"`
+		RStrip     bool   `json:"rstrip"`
+		Normalized bool   `json:"normalized"`
+		Special    bool   `json:"special"`
 	}
 	ggufPart struct {
 		Type       string            `json:"type"`
 		Parts      []ggufPart        `json:"pretokenizers,omitempty"`
 		Pattern    map[string]string `json:"pattern,omitempty"`
 		Behavior   string            `json:"behavior,omitempty"`
+		Invert     *bool             `json:"invert,omitempty"`
 		Individual bool              `json:"individual_digits,omitempty"`
+		Prefix     *bool             `json:"add_prefix_space,omitempty"`
+		Trim       *bool             `json:"trim_offsets,omitempty"`
 		UseRegex   *bool             `json:"use_regex,omitempty"`
 	}
 	ggufTokenizer struct {
-		Version      string      `json:"version"`
-		Added        []ggufAdded `json:"added_tokens"`
-		Normalizer   *ggufPart   `json:"normalizer"`
-		PreTokenizer ggufPart    `json:"pre_tokenizer"`
-		Decoder      ggufPart    `json:"decoder"`
-		Model        struct {
+		Version       string      `json:"version"`
+		Truncation    *ggufPart   `json:"truncation"`
+		Padding       *ggufPart   `json:"padding"`
+		Added         []ggufAdded `json:"added_tokens"`
+		Normalizer    *ggufPart   `json:"normalizer"`
+		PreTokenizer  ggufPart    `json:"pre_tokenizer"`
+		PostProcessor *ggufPart   `json:"post_processor"`
+		Decoder       ggufPart    `json:"decoder"`
+		Model         struct {
 			Type         string           `json:"type"`
 			IgnoreMerges bool             `json:"ignore_merges"`
 			Vocab        map[string]int32 `json:"vocab"`
@@ -81,7 +93,7 @@ func (g *ggufFolder) addTokenizer(file *gguf.File) error {
 	if err != nil || !ok {
 		return fmt.Errorf("tokenizer.ggml.merges: %w", orMissing(err))
 	}
-	t := ggufTokenizer{Version: "1.0", PreTokenizer: pre.part(), Decoder: ggufPart{Type: "ByteLevel"}}
+	t := ggufTokenizer{Version: "1.0", PreTokenizer: pre.part(), Decoder: byteLevel(true)}
 	if pre.normalizer != "" {
 		t.Normalizer = &ggufPart{Type: pre.normalizer}
 	}
@@ -126,19 +138,22 @@ func ggufPipeline(file *gguf.File) (ggufPre, error) {
 }
 
 func (p ggufPre) part() ggufPart {
-	own := false
-	level := ggufPart{Type: "ByteLevel", UseRegex: &own}
-	first := ggufPart{Type: "Split", Pattern: map[string]string{"Regex": p.pattern}, Behavior: "Isolated"}
+	first := ggufPart{Type: "Split", Pattern: map[string]string{"Regex": p.pattern}, Behavior: "Isolated", Invert: new(bool)}
 	if p.digits {
-		own = true
 		first = ggufPart{Type: "Digits", Individual: true}
 	}
-	return ggufPart{Type: "Sequence", Parts: []ggufPart{first, level}}
+	return ggufPart{Type: "Sequence", Parts: []ggufPart{first, byteLevel(p.digits)}}
+}
+
+// byteLevel maps bytes to letters, after a split by its own pattern or without.
+func byteLevel(ownPattern bool) ggufPart {
+	return ggufPart{Type: "ByteLevel", Prefix: new(bool), Trim: new(bool), UseRegex: &ownPattern}
 }
 
 // number gives every token its id. Rows without a token at the end are padding
 // and get none; between tokens they become control tokens, which no text can
-// spell.
+// spell. An added token below the last of the vocabulary is in that too: readers
+// that count on would give it another id.
 func (t *ggufTokenizer) number(file *gguf.File, tokens []string) error {
 	const key = "tokenizer.ggml.token_type"
 	types, ok, err := file.Ints(key)
@@ -162,9 +177,15 @@ func (t *ggufTokenizer) number(file *gguf.File, tokens []string) error {
 		case ggufNormal:
 			t.Model.Vocab[token] = int32(i)
 		case ggufControl, ggufUser, ggufUnused:
-			t.Added = append(t.Added, ggufAdded{int32(i), token, types[i] != ggufUser})
+			t.Added = append(t.Added, ggufAdded{ID: int32(i), Content: token, Special: types[i] != ggufUser})
 		default:
 			return fmt.Errorf("token %d %q has type %d: %w", i, token, types[i], ErrUnsupported)
+		}
+	}
+	last := slices.Max(append(slices.Collect(maps.Values(t.Model.Vocab)), -1))
+	for _, a := range t.Added {
+		if a.ID < last {
+			t.Model.Vocab[a.Content] = a.ID
 		}
 	}
 	return nil
@@ -173,10 +194,13 @@ func (t *ggufTokenizer) number(file *gguf.File, tokens []string) error {
 // addTokenizerConfig makes what the chat format needs beside the tokenizer.
 func (g *ggufFolder) addTokenizerConfig(file *gguf.File, tokens []string) (err error) {
 	var out struct {
+		Class    string `json:"tokenizer_class"`
+		CleanUp  bool   `json:"clean_up_tokenization_spaces"`
 		BOS      string `json:"bos_token,omitempty"`
 		EOS      string `json:"eos_token,omitempty"`
 		Template string `json:"chat_template,omitempty"`
 	}
+	out.Class = "PreTrainedTokenizerFast" // the pipeline is that of tokenizer.json, whatever the family
 	token := func(key string) string {
 		id, ok, failed := file.Uint(key)
 		switch {

@@ -63,5 +63,8 @@ func TestBenchCandidates(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	sandbox.WorkerMain()
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
 	os.Exit(m.Run())
 }

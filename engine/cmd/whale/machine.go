@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine/schedule"
 	"github.com/seed-7c27e6b8/whale/engine/schedule/nvml"
 	"github.com/seed-7c27e6b8/whale/engine/schedule/sensor"
@@ -17,6 +18,7 @@ import (
 type machine struct {
 	sampler *sensor.Sampler
 	advised atomic.Pointer[schedule.Admission]
+	own     atomic.Int64 // bytes that this process holds on its card; 0 = none, or not known yet
 }
 
 // How often the machine is read: a card's power changes within a tenth of a second, the
@@ -40,8 +42,16 @@ func openMachine(device string) *machine {
 
 func (m *machine) told(s sensor.Sample) {
 	if a := m.advised.Load(); a != nil {
-		a.Advise(schedule.Judge(s, 0))
+		a.Advise(schedule.Judge(s, float64(m.own.Load())))
 	}
+}
+
+// holds notes what the arena of a card has got for the model: it stays so but for rare pieces
+// beyond the plan.
+func (m *machine) holds(dev *cuda.Device) error {
+	room, err := dev.Room()
+	m.own.Store(room.Held)
+	return err
 }
 
 // cards opens the driver when it is asked first, on the sampler's goroutine, so that a

@@ -59,6 +59,9 @@ func openSite(ctx context.Context, c *engine.Config, threads int, change ...func
 	}
 	s.policy, s.learner = s.trainer.Policy(), s.trainer.Learner()
 	s.machine = openMachine(s.device.Kind())
+	if err := s.machine.holds(s.device); err != nil {
+		return nil, engine.Fail(engine.AtDevice, s.device.Kind(), err)
+	}
 	s.sandbox, err = sandbox.Open(ctx, sandbox.Config{})
 	return s, err
 }
@@ -93,7 +96,7 @@ func (s *site) close() error {
 		err = s.sandbox.Close()
 	}
 	if s.trainer != nil {
-		checkMemory(os.Stderr, s.device, s.trainer.Memory())
+		checkMemory(os.Stderr, s.device, s.trainer)
 		s.trainer.Close()
 	}
 	if s.device != nil {

@@ -39,7 +39,7 @@ func forwardFLOPs(c checkpoint.Config, tokens, pairs, picked int) float64 {
 
 func (n *Counters) trained(c checkpoint.Config, batches []*micro, seconds float64) {
 	for _, b := range batches {
-		n.Trained += len(b.pick)
+		n.Trained += len(b.of)
 		n.Forward += len(b.ids)
 		n.TrainFLOPs += 3 * forwardFLOPs(c, len(b.ids), b.pairs, len(b.pick))
 	}

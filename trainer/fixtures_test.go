@@ -108,7 +108,7 @@ func TestLogitsAsReference(t *testing.T) {
 		vocab := tr.Config().Vocab
 		for i, r := range f.Batches[0] {
 			row := Row{IDs: append(slices.Clone(r.IDs), 0), Weights: append(make([]float32, 1), slices.Repeat([]float32{1}, len(r.IDs))...)}
-			batches, _, err := tr.batches([]Row{row})
+			batches, _, _, err := tr.batches([]Row{row})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,17 +55,20 @@ func (s *surrogate) derivative(i int, logp float64) float64 {
 	return d
 }
 
-// surrogateAt is a surrogate for a micro-batch whose first trained id is number from, in a
-// mean with this scale.
-type surrogateAt struct {
+// surrogateOn is a surrogate for a micro-batch, in a mean with this scale.
+type surrogateOn struct {
 	*surrogate
-	from  int
+	micro *micro
 	scale float64
 }
 
-func (s surrogateAt) weigh(at int, nll, weights []float32) {
-	for i, x := range nll {
-		weights[i] = float32(-s.scale * s.derivative(s.from+at+i, -float64(x)))
+// weigh sums over the weighted ids that a picked row predicts: their advantages differ.
+func (s surrogateOn) weigh(at int, nll, weights []float32) {
+	clear(weights)
+	for i, pick := range s.micro.of {
+		if j := int(pick) - at; j >= 0 && j < len(nll) {
+			weights[j] += float32(-s.scale * s.derivative(s.micro.number[i], -float64(nll[j])))
+		}
 	}
 }
 

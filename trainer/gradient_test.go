@@ -17,7 +17,7 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 			for _, tau := range []float64{1, 0.7} {
 				c := toy(family, tied)
 				tr := bare(t, c, dev, Options{Temperature: tau})
-				rows := someRows(rand.New(rand.NewPCG(1, 2)), c.Vocab, 3, 9)
+				rows := append(someRows(rand.New(rand.NewPCG(1, 2)), c.Vocab, 3, 9), kinRows(rand.New(rand.NewPCG(3, 4)), c.Vocab, 4, 9)...)
 				got, loss := gradients(t, tr, rows)
 				ref := newReference(c, tr.model.layout, host(t, tr.model.params))
 				if want := ref.loss(rows, tau); math.Abs(loss-want) > 1e-5*want {

@@ -122,7 +122,7 @@ func TestAdapterAsReference(t *testing.T) {
 func logits(t *testing.T, tr *Trainer, ids []int32) []float32 {
 	t.Helper()
 	row := Row{IDs: append(slices.Clone(ids), 0), Weights: append(make([]float32, 1), slices.Repeat([]float32{1}, len(ids))...)}
-	batches, _, err := tr.batches([]Row{row})
+	batches, _, _, err := tr.batches([]Row{row})
 	if err != nil {
 		t.Fatal(err)
 	}

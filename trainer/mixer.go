@@ -119,7 +119,7 @@ func (a *attentionTape) forward(m *Model, t *tape, l *layerTape, n shape) error 
 	}
 	return first(err,
 		m.rope(t.pos, a.qkv, T, false),
-		m.dev.Attention(cuda.Attention{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start,
+		m.dev.Attention(cuda.Attention{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start, Until: t.paths(),
 			Query: a.qkv, Key: from(a.qkv, Q), Value: from(a.projected(), (H+K)*d), Out: l.out, LSE: a.lse}),
 	)
 }
@@ -129,7 +129,7 @@ func (a *attentionTape) backward(m *Model, t *tape, l *layerTape, n shape, g sum
 	D, d, H, K := c.Hidden, c.HeadDim, c.Heads, c.KVHeads
 	Q, W := a.widths()
 	err := first(
-		m.dev.AttentionBackward(cuda.AttentionGrad{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start,
+		m.dev.AttentionBackward(cuda.AttentionGrad{T: T, B: n.B, H: H, K: K, HeadD: d, LdQ: W, LdKV: W, LdO: Q, Scale: m.scale(), Precision: m.precision, Start: t.start, Until: t.paths(),
 			Query: a.qkv, Key: from(a.qkv, Q), Value: from(a.projected(), (H+K)*d), Out: l.out, LSE: a.lse, DOut: t.dOut,
 			DQuery: t.dQKV, DKey: from(t.dQKV, Q), DValue: from(t.dQKV, (H+K)*d)}),
 		m.rope(t.pos, t.dQKV, T, true),

@@ -69,43 +69,12 @@ func (r Row) inputs() int {
 	return 0
 }
 
-// micro is one micro-batch: T input ids of B sequences, packed, and the picked rows, which
-// are those that predict a weighted id.
-type micro struct {
-	ids, pos []int32 // [T]
-	start    []int32 // [B+1]
-	pick     []int32 // [P] rows
-	target   []int32 // [P] ids they predict
-	weight   []float32
-	pairs    int // query-key pairs a head scores, for counting FLOPs
-}
-
-// pack cuts rows in order into micro-batches of at most limit input ids; a longer row is
-// one of its own. Ids behind the last weighted one are left out.
-func pack(rows []Row, limit int) []*micro {
-	var list []*micro
-	var m *micro
-	for _, r := range rows {
-		n := r.inputs()
-		if n == 0 {
-			continue
+// weighted is the number of weights that are not 0.
+func weighted(weights []float32) (n int) {
+	for _, w := range weights {
+		if w != 0 {
+			n++
 		}
-		if m == nil || len(m.ids)+n > limit {
-			m = &micro{start: []int32{0}}
-			list = append(list, m)
-		}
-		at := int32(len(m.ids))
-		m.ids = append(m.ids, r.IDs[:n]...)
-		for t := range int32(n) {
-			m.pos = append(m.pos, t)
-			if w := r.Weights[t+1]; w != 0 {
-				m.pick = append(m.pick, at+t)
-				m.target = append(m.target, r.IDs[t+1])
-				m.weight = append(m.weight, w)
-			}
-		}
-		m.start = append(m.start, at+int32(n))
-		m.pairs += n * (n + 1) / 2
 	}
-	return list
+	return n
 }

@@ -38,7 +38,7 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 		return Step{}, nil, errors.New("this model was opened to generate only")
 	}
 	began := time.Now()
-	batches, total, err := t.batches(rows)
+	batches, count, total, err := t.batches(rows)
 	if err != nil {
 		return Step{}, nil, err
 	}
@@ -54,7 +54,7 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 		return Step{}, nil, err
 	}
 	var s Step
-	var all []float32
+	all := make([]float32, count)
 	for i := 0; i < len(batches); i++ {
 		if err := ctx.Err(); err != nil {
 			return Step{}, nil, err
@@ -62,7 +62,7 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 		b := batches[i]
 		p := pass{model: t.model, micro: b, scale: 1 / total, grads: t.opt.grads}
 		if by != nil {
-			p.objective = surrogateAt{by, len(all), 1 / total}
+			p.objective = surrogateOn{by, b, 1 / total}
 		}
 		nll, err := t.micro(p)
 		if again := t.smaller(batches, i, err); again != nil {
@@ -71,7 +71,7 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 				if err := t.model.dev.Fill(t.opt.grads, 0); err != nil {
 					return Step{}, nil, err
 				}
-				s, all, i = Step{}, nil, -1
+				s, i = Step{}, -1
 				if by != nil {
 					by.clipped, by.kl = 0, 0
 				}
@@ -81,12 +81,12 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 		if err != nil {
 			return Step{}, nil, err
 		}
-		for i, x := range nll {
-			s.NLL += float64(b.weight[i]) * float64(x) / total
+		for i, pick := range b.of {
+			all[b.number[i]] = nll[pick]
+			s.NLL += float64(b.each[i]) * float64(nll[pick]) / total
 		}
-		s.Tokens += len(b.pick)
+		s.Tokens += len(b.of)
 		s.Forward += len(b.ids)
-		all = append(all, nll...)
 	}
 	s.GradNorm, err = t.opt.apply(t.model, t.adam, lr)
 	if errors.Is(err, errNotFinite) {
@@ -97,21 +97,18 @@ func (t *Trainer) step(ctx context.Context, rows []Row, lr float64, by *surrogat
 	return s, all, err
 }
 
-// batches checks and packs rows and sums their weights.
-func (t *Trainer) batches(rows []Row) ([]*micro, float64, error) {
+// batches checks and packs rows, counts their weighted ids and sums their weights.
+func (t *Trainer) batches(rows []Row) (list []*micro, count int, total float64, err error) {
 	for i, r := range rows {
 		if err := r.check(t.model.Config.Vocab, t.model.context); err != nil {
-			return nil, 0, fmt.Errorf("row %d: %w", i, err)
+			return nil, 0, 0, fmt.Errorf("row %d: %w", i, err)
 		}
-	}
-	batches := pack(rows, t.microTokens)
-	total := 0.0
-	for _, b := range batches {
-		for _, w := range b.weight {
+		for _, w := range r.Weights {
 			total += float64(w)
 		}
 	}
-	return batches, total, nil
+	samples, count := samplesOf(rows)
+	return pack(samples, t.microTokens, t.model.dev.Trees()), count, total, nil
 }
 
 // pass is one micro-batch on its way through a model.
@@ -128,7 +125,7 @@ type pass struct {
 func (t *Trainer) micro(p pass) ([]float32, error) {
 	m, b := p.model, p.micro
 	n := shape{T: len(b.ids), B: len(b.start) - 1, P: len(b.pick)}
-	if err := first(t.reserveTape(n.T), m.repack(&m.packs)); err != nil {
+	if err := first(t.reserveTape(max(n.T, n.P)), m.repack(&m.packs)); err != nil {
 		return nil, err
 	}
 	g := sums{base: p.grads}
@@ -180,12 +177,7 @@ func (t *Trainer) Score(ctx context.Context, rows []Row) ([][]float32, error) {
 	}
 	scores := make([][]float32, len(rows))
 	for i, r := range rows {
-		n := 0
-		for _, w := range r.Weights {
-			if w != 0 {
-				n++
-			}
-		}
+		n := weighted(r.Weights)
 		scores[i], flat = flat[:n:n], flat[n:]
 	}
 	return scores, nil
@@ -193,16 +185,17 @@ func (t *Trainer) Score(ctx context.Context, rows []Row) ([][]float32, error) {
 
 // score is Score under the lock by any model of the same shape, all rows in one list.
 func (t *Trainer) score(ctx context.Context, m *Model, rows []Row) ([]float32, error) {
-	batches, _, err := t.batches(rows)
+	batches, count, _, err := t.batches(rows)
 	if err != nil {
 		return nil, err
 	}
-	var flat []float32
+	flat := make([]float32, count)
 	for i := 0; i < len(batches); i++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		nll, err := t.micro(pass{model: m, micro: batches[i], scale: 1})
+		b := batches[i]
+		nll, err := t.micro(pass{model: m, micro: b, scale: 1})
 		if again := t.smaller(batches, i, err); again != nil {
 			batches, i = again, i-1
 			continue
@@ -210,8 +203,8 @@ func (t *Trainer) score(ctx context.Context, m *Model, rows []Row) ([]float32, e
 		if err != nil {
 			return nil, err
 		}
-		for _, x := range nll {
-			flat = append(flat, -x)
+		for i, pick := range b.of {
+			flat[b.number[i]] = -nll[pick]
 		}
 	}
 	return flat, nil

@@ -15,8 +15,9 @@ type tape struct {
 	block     int  // rows of the head that are evaluated at once
 	recompute bool // a layer's activations but x are those of the layer that ran last
 
-	ids, pos, start, pick, target cuda.Ints // start has T+1, the others T
-	weight, nll                   cuda.Floats
+	ids, pos, start, until, pick, target cuda.Ints // start has T+1, the others T
+	branches                             bool      // until counts
+	weight, nll                          cuda.Floats
 
 	layers        []layerTape
 	x, norm, rstd cuda.Floats // [P, D], [P, D], [P] residual after the last layer, picked rows only
@@ -123,7 +124,7 @@ func newTape(m *Model, T int) (*tape, error) {
 	for i := range t.layers[:len(t.layers)-1] {
 		t.layers[i].outRows = t.layers[i].out
 	}
-	for _, view := range []*cuda.Ints{&t.ids, &t.pos, &t.start, &t.pick, &t.target} {
+	for _, view := range []*cuda.Ints{&t.ids, &t.pos, &t.start, &t.until, &t.pick, &t.target} {
 		ints, e := m.dev.Ints(T + 1)
 		err = errors.Join(err, e)
 		*view = ints
@@ -149,8 +150,17 @@ func (t *tape) upload(b *micro, scale float64) error {
 	for i, w := range b.weight {
 		weight[i] = float32(float64(w) * scale)
 	}
+	t.branches = b.until != nil
 	return first(
-		t.ids.Upload(b.ids), t.pos.Upload(b.pos), t.start.Upload(b.start),
+		t.until.Upload(b.until), t.ids.Upload(b.ids), t.pos.Upload(b.pos), t.start.Upload(b.start),
 		t.pick.Upload(b.pick), t.target.Upload(b.target), t.weight.Upload(weight),
 	)
+}
+
+// paths is the until of attention.
+func (t *tape) paths() cuda.Ints {
+	if !t.branches {
+		return cuda.Ints{}
+	}
+	return t.until
 }

@@ -23,8 +23,9 @@ type Proposer struct {
 	// Budget is what all calls of the run may cost.
 	Budget desk.Budget
 	// Limit is the wall time of one call of Propose, 20 minutes by default; Turns how many
-	// replies it may have, 60 by default; Patience how long one reply may take, 5 minutes
-	// by default; MaxTokens how long it may be, 16,000 by default.
+	// replies it may have, 60 by default; Patience how long one reply may take, half of
+	// Limit by default: replies don't stream, so a slow one looks like none until it is
+	// whole; MaxTokens how long it may be, 16,000 by default.
 	Limit     time.Duration
 	Turns     int
 	Patience  time.Duration
@@ -144,14 +145,11 @@ func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, b
 	if err != nil {
 		return "", disk(errors.Join(err, files.close()))
 	}
-	limit := p.Limit
-	if limit <= 0 {
-		limit = 20 * time.Minute
-	}
+	limit := p.limit()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t := &talk{p: p, desk: d, files: files, log: log, before: before}
-	ended := t.run(limited, string(prompt))
+	ended := t.run(limited, b, string(prompt))
 	if err := errors.Join(log.Close(), files.close()); err != nil {
 		return "", disk(err)
 	}
@@ -181,11 +179,18 @@ func (p *Proposer) mask(err error) error {
 	return errors.New(text)
 }
 
+func (p *Proposer) limit() time.Duration {
+	if p.Limit > 0 {
+		return p.Limit
+	}
+	return 20 * time.Minute
+}
+
 func (p *Proposer) patience() time.Duration {
 	if p.Patience > 0 {
 		return p.Patience
 	}
-	return 5 * time.Minute
+	return p.limit() / 2
 }
 
 func (p *Proposer) book(cost engine.ProposalCost) {

@@ -175,7 +175,7 @@ func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) 
 			err = &ServiceError{Err: fmt.Errorf("nothing came in %v: %w", p.patience(), context.DeadlineExceeded)}
 		}
 		var failed *ServiceError
-		if !errors.As(err, &failed) || !failed.passes() || attempt >= attempts {
+		if !errors.As(err, &failed) || !failed.passes() || noTools(err) || attempt >= attempts {
 			return reply, err
 		}
 		if err := p.wait(ctx, min(longest, max(wait, failed.After))); err != nil {

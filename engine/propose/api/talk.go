@@ -38,7 +38,7 @@ type talk struct {
 }
 
 // run talks until the model is done. Its error says what ended it otherwise.
-func (t *talk) run(ctx context.Context, prompt string) error {
+func (t *talk) run(ctx context.Context, b engine.Brief, prompt string) error {
 	turns := t.p.Turns
 	if turns <= 0 {
 		turns = 60
@@ -51,6 +51,12 @@ func (t *talk) run(ctx context.Context, prompt string) error {
 		}
 		begin := time.Now()
 		reply, err := t.p.say(ctx, chat, in)
+		if turn == 1 && noTools(err) {
+			if err := t.note(entry{Error: err.Error()}); err != nil {
+				return err
+			}
+			return t.plain(ctx, b)
+		}
 		if err != nil {
 			return t.failed(err, time.Since(begin).Seconds())
 		}

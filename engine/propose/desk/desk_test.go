@@ -183,6 +183,57 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// A model that can only reply is told the most important first, and what it was refused.
+func TestPlain(t *testing.T) {
+	b := run(t)
+	b.Repair, b.PromptsOnly = 1, true
+	text := Plain(b, 1, 1<<20)
+	at := -1
+	for _, want := range []string{"package harness", "string constants", "idea 1 of 2", "mend this", "no such name", "The harness in use", source[:20], "advice", "Failed rollout 1", "Where was Gervan born?"} {
+		next := strings.Index(text[at+1:], want)
+		if next < 0 {
+			t.Fatalf("%q does not come after %d in\n%s", want, at, text)
+		}
+		at += 1 + next
+	}
+	if strings.Contains(text, "secret-task-id") {
+		t.Error("it names a task")
+	}
+	if second := Plain(b, 2, 1<<20); strings.Contains(second, "mend this") {
+		t.Error("slot 2 has nothing to mend")
+	}
+	if short := Plain(b, 1, 100); len(short) > 101 || short[:90] != text[:90] {
+		t.Errorf("%q", short)
+	}
+}
+
+func TestDrafted(t *testing.T) {
+	for reply, want := range map[string][2]string{
+		"More turns.\n\n```go\npackage harness\n\nvar x = 1\n```\nThat is all.": {"package harness\n\nvar x = 1\n", "More turns."},
+		"First this:\n```\nls\n```\nthen\n```go\npackage harness // y\n```":     {"package harness // y\n", "First this:"},
+		"```go\npackage harness // cut":                                         {"package harness // cut\n", ""},
+		"```package harness```":                                                 {"package harness\n", ""},
+		"package harness // bare":                                               {"package harness // bare\n", ""},
+		"a\n```\none\n```\nb\n```\ntwo\n```":                                    {"one\n", "a"},
+		"Dromriee cn</search>":                                                  {"Dromriee cn</search>\n", ""},
+	} {
+		if source, n := Drafted(reply); source != want[0] || n.Hypothesis != want[1] {
+			t.Errorf("%q: %q, %q", reply, source, n.Hypothesis)
+		}
+	}
+}
+
+func FuzzDrafted(f *testing.F) {
+	f.Add("a```go\nb```c```")
+	f.Add("``````")
+	f.Fuzz(func(t *testing.T, reply string) {
+		source, n := Drafted(reply)
+		if len(source) > len(reply)+1 || len(n.Hypothesis) > maxText || strings.ContainsAny(n.Hypothesis, "\n\r") {
+			t.Errorf("%q, %q", source, n.Hypothesis)
+		}
+	})
+}
+
 func FuzzParseNote(f *testing.F) {
 	f.Add([]byte(`{"hypothesis":"a","axis":"b","parents":["h1"]}`))
 	f.Add([]byte(`{"parents":3}`))

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
@@ -25,6 +26,10 @@ type Settings struct {
 	Token string // sent instead of a key, if not empty
 }
 
+// forever stands for no limit of the client's own, which would end at ten minutes and refuse
+// to ask for long replies of some models: the loop's is the context's.
+const forever = 24 * time.Hour
+
 // Model is a model behind the Messages API.
 type Model struct {
 	client sdk.Client
@@ -35,7 +40,8 @@ var _ api.Model = (*Model)(nil)
 
 // New makes a Model. The environment is not read.
 func New(s Settings) *Model {
-	options := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithMaxRetries(0)}
+	options := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithMaxRetries(0),
+		option.WithRequestTimeout(forever)}
 	if s.URL != "" {
 		options = append(options, option.WithBaseURL(strings.TrimSuffix(strings.TrimSuffix(s.URL, "/"), "/v1")+"/"))
 	}

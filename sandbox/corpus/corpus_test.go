@@ -49,8 +49,27 @@ func runAll(t *testing.T, list []program) results {
 			r.why[i] = err.Error()
 		}
 	}
-	r.want, r.as, r.low = native(t, list), interpreted(t, list), interpreted(t, r.lowered)
+	r.want, r.as, r.low = native(t, list), written(t, list), interpreted(t, r.lowered)
 	return r
+}
+
+// written runs programs as they are written; those that are known to get stuck, where each
+// costs the patience with it, only in the whole suite.
+func written(t *testing.T, list []program) []outcome {
+	out := make([]outcome, len(list))
+	var run []program
+	var at []int
+	for i, p := range list {
+		if strings.HasPrefix(p.name, "stuck_") && os.Getenv("WHALE_CORPUS") != "full" {
+			out[i].End = "hang"
+			continue
+		}
+		run, at = append(run, p), append(at, i)
+	}
+	for i, o := range interpreted(t, run) {
+		out[at[i]] = o
+	}
+	return out
 }
 
 // compile runs what has an end by Go's compiler and may be a harness by the compile engine

@@ -12,13 +12,14 @@
 //	choice.go   switches, parentheses, constants
 //	logic.go    && and || whose left operand begins with a keyed element
 //	generic.go  type arguments
-//	value.go    values that become interfaces, method values, deferred arguments, append
+//	value.go    values that become interfaces, method values, append
+//	defer.go    deferred arguments, defer in a loop, closures of a function that defers
+//	order.go    package variables that need later ones
 //	newer.go    min, max, clear
 //
 // It doesn't know what is dangerous: package vet judges what comes out. A rewrite whose
 // conditions don't hold is left out, and then vet refuses the source.
 //
-// Not covered: what needs more than a local change (order of package variables, default
-// before other cases, defer in a loop, types that look alike, methods that fmt and json do
-// not call).
+// Not covered: what needs more than a local change (default before other cases, types that
+// look alike, methods that fmt and json do not call, generic code by type).
 package lower

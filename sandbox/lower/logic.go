@@ -41,13 +41,47 @@ func logic(s *source) {
 // operands calls first where a call may change a variable that the same expression reads.
 // Go leaves the order open, and its compiler calls first:
 //
-//	if n > next() {  =>  v := next(); if n > v {
+//	if n > next() {           =>  v := next(); if n > v {
+//	n += next()               =>  v := next(); n += v
+//	xs := []int{n, next()}    =>  v := next(); xs := []int{n, v}
 func operands(s *source) {
-	each(s, func(b *ast.BinaryExpr) {
-		if b.Op == token.LAND || b.Op == token.LOR || !s.readsShared(b.X) {
-			return
+	each(s, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op != token.LAND && n.Op != token.LOR {
+				s.callFirst(n.X, n.Y)
+			}
+		case *ast.AssignStmt:
+			if n.Tok != token.ASSIGN && n.Tok != token.DEFINE {
+				s.callFirst(n.Lhs[0], n.Rhs[0])
+			}
+		case *ast.CompositeLit:
+			if s.copies(n) {
+				return
+			}
+			for i, e := range n.Elts[:max(0, len(n.Elts)-1)] {
+				s.callFirst(e, n.Elts[i+1:]...)
+			}
 		}
-		ast.Inspect(b.Y, func(n ast.Node) bool {
+	})
+}
+
+// copies says whether a literal takes copies in the order of the text: a map does, and one
+// that makes interfaces.
+func (s *source) copies(l *ast.CompositeLit) (found bool) {
+	_, found = s.under(l).(*types.Map)
+	s.elements(l, func(_ ast.Expr, to types.Type) { found = found || isInterface(to) })
+	return found
+}
+
+// callFirst puts the calls of some operands before their statement if an operand before
+// them reads what they may change.
+func (s *source) callFirst(first ast.Expr, rest ...ast.Expr) {
+	if !s.readsShared(first) {
+		return
+	}
+	for _, e := range rest {
+		ast.Inspect(e, func(n ast.Node) bool {
 			if _, literal := n.(*ast.FuncLit); literal {
 				return false
 			}
@@ -60,7 +94,7 @@ func operands(s *source) {
 			}
 			return false
 		})
-	})
+	}
 }
 
 // own says whether a call may run a function of the source.

@@ -60,6 +60,16 @@ var table = []struct{ name, before, after string }{
 	{"operator beside an interface", "type I interface { M() }\nfunc g(x int) (I, int) { return nil, x * 2 }", "w9x1 := x * 2; return nil, w9x1"},
 	{"constant length", "func g(x []int) ([]int, int) { return append(x, 1), len(\"ab\") }", "w9x1 := append(x, 1); w9x2 := len(\"ab\"); return w9x1, w9x2"},
 	{"call that changes an operand", "var n = 1\nfunc next() int { n++; return n }\nfunc g() bool { if n > next() { return true }; return false }", "w9x1 := next(); if n > w9x1 {"},
+	{"operator and call", "var n = 1\nfunc next() int { n++; return n }\nfunc g() { n += next() }", "w9x1 := next(); n += w9x1"},
+	{"literal and call", "var n = 1\nfunc next() int { n++; return n }\nfunc g() []int { return []int{n, next()} }", "w9x1 := next(); return []int{n, w9x1}"},
+	{"order of package variables", "var a = f()\nvar b = 1\nfunc f() int { return b }", "var a int; func w9x1() bool { a = f(); return true }\nvar b = 1; var w9x2 = w9x1()\n"},
+	{"order in a group", "var (\n\ta = f() // first\n\tb = 1\n)\nfunc f() int { return b }", "\ta int; ); func w9x1() bool { a = f(); return true }; var ( // first\n\tb = 1; w9x2 = w9x1()\n)"},
+	{"defer in a loop", "func g(xs []int) { for _, x := range xs { defer fmt.Sprint(x) } }",
+		"var w9x1 []func(); defer func() { w9xundo(w9x1) }(); for _, x := range xs { w9x2 := x; w9x1 = append(w9x1, func() func() { return func() { fmt.Sprint(w9x2) } }()) }"},
+	{"method deferred in a loop", "type T struct{}\nfunc (t *T) M() {}\nfunc g(ts []T) { for i := range ts { defer ts[i].M() } }", "w9x2 := &ts[i]; w9x1 = append(w9x1, func() func() { return func() { w9x2.M() } }())"},
+	{"closure beside a defer", "func g() { f := func(n int) string { return \"x\" }; defer f(1) }", "f := func() func(n int) string { return func(n int) string { return \"x\" } }(); defer f(1)"},
+	{"method values in one call", "type T struct{ n int }\nfunc (t T) M() int { return t.n }\nfunc h(f func() int) int { return f() }\nfunc g(t T) int { return h(t.M) + h(t.M) }", "return h(func(w9x1 T) func() int { return func() (int) { return w9x1.M() } }(t)) + h("},
+	{"values as interfaces in one call", "type T struct{ n int }\nfunc (t T) M() int { return t.n }\ntype I interface{ M() int }\nfunc h(a I) int { return a.M() }\nfunc g() (n int) { for i := 0; i < 2; i++ { n += h(T{i}) + h(T{1}) }; return n }", "h(w9xas_T_I(T{i})) + h(w9xas_T_I(T{1}))"},
 	{"type arguments", "func each[T, U any](xs []T, f func(x T) U) []U { return nil }\nfunc g(xs []int) []string { return each(xs, func(n int) string { return \"x\" }) }", "return each[int, string](xs, func"},
 	{"max", "func g(a, b int) int { return max(a, b) }", "return w9xmax2int(a, b) }"},
 	{"clear", "func g(m map[string]int) { clear(m) }", "for w9x1 := range m { delete(m, w9x1) }"},
@@ -104,13 +114,13 @@ func TestStay(t *testing.T) {
 
 // TestPositions: a message about lowered text names the place in the source.
 func TestPositions(t *testing.T) {
-	source := head + "func g(n int) {\n\tfor i := range n {\n\t\tdefer fmt.Sprint(i); defer keep(func() int { return i })\n\t}\n}\nfunc keep(_ func() int) {}\n"
+	source := head + "func g(n int) {\n\tfor i := range n {\n\t\tdefer func(n int) { _ = recover() }(i); defer keep(func() int { return i })\n\t}\n}\nfunc keep(_ func() int) {}\n"
 	found, err := vet.List(source)
 	if err != nil || len(found) == 0 {
 		t.Fatal(err, found)
 	}
 	line := strings.Count(source[:strings.Index(source, "defer")], "\n") + 1
-	if found[0].Rule != "DEFER-LOOP" || found[0].Line != line || found[0].Column != 3 || found[1].Column != 24 {
+	if found[0].Rule != "DEFER-LOOP" || found[0].Line != line || found[0].Column != 3 || found[1].Column != 43 {
 		t.Fatal(found)
 	}
 }

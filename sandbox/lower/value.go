@@ -129,26 +129,24 @@ func (s *source) withMethods(t types.Type) bool {
 //
 // Standard interfaces (error, say) are made in a function, as even a copy is shared there
 // by all passes of a loop: errs = append(errs, as(e)), with func as(v *E) error { return v }
-// at the end of the source.
+// at the end of the source. So are others that nothing may be put before.
 func conversions(s *source) {
 	s.convertedTo(func(e ast.Expr, to types.Type) {
 		if !s.changing(e, to) {
 			return
 		}
-		if s.wrapped(to) {
-			if helper, text, ok := s.converter(s.typeOf(e), to); ok {
-				s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
-			}
-			return
-		}
 		stmt := s.statement(e)
-		if stmt == nil || !s.onlyAround(e, stmt) {
+		a, assigns := stmt.(*ast.AssignStmt)
+		if !s.wrapped(to) && stmt != nil && s.onlyAround(e, stmt) && !(assigns && len(a.Rhs) > 1) {
+			s.before(e, stmt)
 			return
 		}
-		if a, ok := stmt.(*ast.AssignStmt); ok && len(a.Rhs) > 1 {
-			return
+		if _, function := s.under(e).(*types.Signature); function && !s.wrapped(to) {
+			return // its closure would be that of the last pass
 		}
-		s.before(e, stmt)
+		if helper, text, ok := s.converter(s.typeOf(e), to); ok {
+			s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
+		}
 	})
 }
 
@@ -201,7 +199,10 @@ func (s *source) changing(e ast.Expr, to types.Type) bool {
 	return false
 }
 
-// methodValues: g := t.M  =>  v := t; g := func(p int) int { return v.M(p) }
+// methodValues: g := t.M  =>  v := t; g := func(p int) int { return v.M(p) }; and where
+// nothing may stand before the statement,
+//
+//	g(t.M, f())  =>  g(func(v T) func(p int) int { return func(p int) int { return v.M(p) } }(t), f())
 func methodValues(s *source) {
 	each(s, func(x *ast.SelectorExpr) {
 		sel := s.Info.Selections[x]
@@ -225,23 +226,33 @@ func methodValues(s *source) {
 			s.add(s.replace(x.Pos(), x.End(), "func%s%s.%s(%s) }", head, first, x.Sel.Name, rest))
 			return
 		}
-		stmt := s.statement(x)
-		if stmt == nil || !s.onlyAround(x, stmt) || s.calls(x.X) > 0 || strings.Contains(s.text(x), "\n") {
-			return
-		}
 		if called {
 			if f, ok := s.Info.Uses[callee(c)].(*types.Func); ok && f.Pkg() != s.Pkg {
 				return // used up before the receiver can change
 			}
 		}
-		address := ""
-		if s.byAddress(x) {
-			address = "&"
-		}
-		w := s.name()
-		s.add(s.insert(stmt.Pos(), "%s := %s%s; ", w, address, s.text(x.X)),
-			s.replace(x.Pos(), x.End(), "func%s%s.%s(%s) }", head, w, x.Sel.Name, call))
+		s.bound(x, "func"+head, fmt.Sprintf("%s(%s) }", x.Sel.Name, call))
 	})
+}
+
+// bound binds a method value to its receiver: head and tail are of the function that calls
+// the method.
+func (s *source) bound(x *ast.SelectorExpr, head, tail string) {
+	address, w := "", s.name()
+	kind := s.typeOf(x.X)
+	if s.byAddress(x) {
+		address, kind = "&", types.NewPointer(kind)
+	}
+	stmt := s.statement(x)
+	if stmt != nil && s.onlyAround(x, stmt) && !strings.Contains(s.text(x), "\n") {
+		s.add(s.insert(stmt.Pos(), "%s := %s%s; ", w, address, s.text(x.X)), s.replace(x.Pos(), x.End(), "%s%s.%s", head, w, tail))
+		return
+	}
+	function, ok := s.write(s.typeOf(x))
+	receiver, also := s.write(kind)
+	if ok && also {
+		s.add(s.insert(x.Pos(), "func(%s %s) %s { return %s%s.%s }(%s", w, receiver, function, head, w, tail, address), s.replace(x.X.End(), x.End(), ")"))
+	}
 }
 
 // callee is the identifier that a call names its function by, or nil.
@@ -289,39 +300,6 @@ func (s *source) forward(t *types.Signature) (head, call string, ok bool) {
 		returns = "return "
 	}
 	return fmt.Sprintf("(%s) (%s) { %s", strings.Join(params, ", "), strings.Join(results, ", "), returns), strings.Join(args, ", "), true
-}
-
-// deferred fixes the arguments of a deferred call, which the interpreter reads when it is
-// made:
-//
-//	defer f(x); x = 2  =>  v := x; defer f(v); x = 2
-func deferred(s *source) {
-	each(s, func(d *ast.DeferStmt) {
-		if !s.listed(d) || s.loop(d) || d.Call.Ellipsis.IsValid() {
-			return
-		}
-		if _, ok := s.under(d.Call.Fun).(*types.Signature); !ok || s.calls(d.Call) > 1 {
-			return // a builtin; or another call, which might change the argument
-		}
-		for _, a := range d.Call.Args {
-			if s.constant(a) {
-				continue
-			}
-			changes := false
-			ast.Inspect(a, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok {
-					if u := s.vars[s.Info.Uses[id]]; u != nil && !strings.HasPrefix(id.Name, prefix) {
-						changes = changes || u.writes > 0 || u.inPlace > 0
-					}
-				}
-				_, literal := n.(*ast.FuncLit)
-				return !literal
-			})
-			if _, literal := a.(*ast.FuncLit); changes && !literal {
-				s.before(a, d)
-			}
-		}
-	})
 }
 
 // appended: append(xs, ys) of []any  =>  var v any = ys; append(xs, v);

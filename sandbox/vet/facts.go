@@ -77,6 +77,10 @@ func (p *program) collect() {
 		if isAny(c.to) && p.withMethods(c.from) {
 			p.converted = true
 		}
+		p.named = p.named || c.kept && within(c.from, func(part types.Type) bool {
+			_, generic := part.(*types.TypeParam)
+			return generic || p.own(part) != nil
+		})
 	})
 }
 
@@ -273,7 +277,7 @@ func backwardGoto(function ast.Node) (found ast.Node) {
 // at once, not given to a standard function that only calls it, and not a local variable
 // that is only called.
 func (p *program) kept(f *ast.FuncLit) bool {
-	switch above := p.above(f).(type) {
+	switch above := p.above(p.moved(f)).(type) {
 	case *ast.CallExpr:
 		if _, deferred := p.parent[above].(*ast.DeferStmt); deferred {
 			return true
@@ -289,6 +293,21 @@ func (p *program) kept(f *ast.FuncLit) bool {
 		return above.Tok != token.DEFINE || len(above.Lhs) != 1 || !p.onlyCalled(above.Lhs[0])
 	}
 	return true
+}
+
+// moved is the call of a literal that does nothing but return a closure, or else the
+// closure.
+func (p *program) moved(f *ast.FuncLit) ast.Node {
+	r, ok := p.parent[f].(*ast.ReturnStmt)
+	if !ok || len(r.Results) != 1 {
+		return f
+	}
+	block, _ := p.parent[r].(*ast.BlockStmt)
+	around, is := p.parent[block].(*ast.FuncLit)
+	if c, called := p.parent[around].(*ast.CallExpr); is && called && len(block.List) == 1 && c.Fun == ast.Expr(around) {
+		return c
+	}
+	return f
 }
 
 // above is the parent, parentheses left out.

@@ -126,7 +126,7 @@ func interfaceEqual(p *program) {
 			if _, ok := part.(*types.Pointer); ok {
 				return false
 			}
-			return isInterface(part) && !isErrorType(part)
+			return isInterface(part) && !isErrorType(part) && (p.named || !isAny(part))
 		}) && !isPointer(t)
 	}
 	each(p, func(b *ast.BinaryExpr) {

@@ -160,10 +160,27 @@ func leaves(b *ast.BlockStmt) bool {
 
 func deferLoop(p *program) {
 	each(p, func(d *ast.DeferStmt) {
-		if p.loop(d) != nil {
+		if p.loop(d) != nil && !p.alike(d) {
 			p.refuse(d, "defer in a loop")
 		}
 	})
+}
+
+// alike says whether a deferred call is the same in every pass of the loops around it: a
+// literal without arguments that uses nothing declared in them.
+func (p *program) alike(d *ast.DeferStmt) bool {
+	f, ok := d.Call.Fun.(*ast.FuncLit)
+	if !ok || len(d.Call.Args) > 0 {
+		return false
+	}
+	same, function := true, p.function(d)
+	ast.Inspect(f, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		v := p.variable(id1(id, ok))
+		same = same && (v == nil || v.function != function || v.loop == nil)
+		return same
+	})
+	return same
 }
 
 func rangeKey(p *program) {

@@ -56,23 +56,27 @@ func printMethods(p *program) {
 
 func printTypes(p *program) {
 	p.printed(func(_ *ast.CallExpr, v ast.Expr, format string) {
-		if !strings.Contains(format, "%T") && !strings.Contains(format, "%#") && !strings.Contains(format, "%+v") {
+		named := strings.Contains(format, "%T") || strings.Contains(format, "%#")
+		if !named && !strings.Contains(format, "%+v") {
 			return
 		}
-		if within(p.typeOf(v), func(part types.Type) bool { return p.own(part) != nil || p.hidden(part) }) {
+		if within(p.typeOf(v), func(part types.Type) bool {
+			return isAny(part) && p.named || named && p.own(part) != nil || p.hidden(under(part))
+		}) {
 			p.refuse(v, "%%T, %%#v or %%+v of a type of the source")
 		}
 	})
 }
 
-// hidden says whether t is a struct with a field that only the source can name.
+// hidden says whether t is a struct with a field that only the source can name, or an
+// embedded one.
 func (p *program) hidden(t types.Type) bool {
 	s, ok := t.(*types.Struct)
 	if !ok {
 		return false
 	}
 	for i := range s.NumFields() {
-		if f := s.Field(i); !f.Exported() && f.Pkg() == p.pkg {
+		if f := s.Field(i); f.Pkg() == p.pkg && (!f.Exported() || f.Embedded()) {
 			return true
 		}
 	}
@@ -120,19 +124,7 @@ func (p *program) jsonValue(e ast.Expr) {
 		if n := p.own(part); n != nil && p.withMethods(n) && hasMethod(n, "Error", "String") {
 			return true
 		}
-		s, ok := part.(*types.Struct)
-		if n := p.own(part); n != nil {
-			s, ok = under(n).(*types.Struct)
-		}
-		if !ok {
-			return false
-		}
-		for i := range s.NumFields() {
-			if f := s.Field(i); !f.Exported() && f.Pkg() == p.pkg || f.Embedded() && f.Pkg() == p.pkg {
-				return true
-			}
-		}
-		return false
+		return p.hidden(under(part))
 	})
 	if bad {
 		p.refuse(e, "value given to encoding/json")

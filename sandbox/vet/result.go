@@ -14,6 +14,7 @@ var resultRules = []Rule{
 	{Name: "RETURN-IFACE", Why: "the operator is lost, or it panics", Hint: "assign it to a variable first", find: returnInterface},
 	{Name: "RETURN-FUNC", Why: "it panics", Hint: "return func(s string) string { return f(s) }", find: returnFunction},
 	{Name: "DEFER-ARG", Why: "the call sees the later value", Hint: "give the call a copy that does not change", find: deferArgument},
+	{Name: "DEFER-CLOSURE", Why: "it never returns when it is called while deferred calls run", Hint: "make it in a function that returns it, or do without defer", find: deferClosure},
 	{Name: "DEFER-PANIC", Why: "the other deferred calls are skipped", Hint: "do not panic in a deferred function", find: deferPanic},
 	{Name: "UNNAMED-PARAM", Why: "the argument overwrites a local variable", Hint: "name it _", find: unnamedParameter},
 }
@@ -283,6 +284,22 @@ func id1(id *ast.Ident, ok bool) ast.Expr {
 		return id
 	}
 	return ast.NewIdent("_")
+}
+
+// deferClosure finds closures of functions that defer, but for those that are called where
+// they stand or given to a standard function.
+func deferClosure(p *program) {
+	each(p, func(f *ast.FuncLit) {
+		if len(p.defers[p.function(f)]) == 0 {
+			return
+		}
+		if c, ok := p.above(f).(*ast.CallExpr); ok {
+			if path, _ := p.standard(c); unparen(c.Fun) == ast.Expr(f) || path != "" && path != kitPath {
+				return
+			}
+		}
+		p.refuse(f, "closure in a function that defers")
+	})
 }
 
 func deferPanic(p *program) {

@@ -178,6 +178,7 @@ type program struct {
 
 	userError bool // some type of the source is an error
 	converted bool // some type with methods of the source is converted to any
+	named     bool // some value whose type the source names becomes an interface and is kept
 }
 
 type finding struct {

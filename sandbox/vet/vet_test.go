@@ -321,8 +321,17 @@ func (e *E) Error() string { return "x" }
 func f(err error) bool { _, ok := err.(*E)
 	return ok }`},
 	{"IFACE-EQ",
-		`func f(a, b any) bool { return a == b }`,
-		`func f(a, b error) bool { return a == b || a != nil }`},
+		`type T int
+func f(a, b any) bool { return a == b }
+func g() bool { return f(T(1), 1) }`,
+		`func f(a, b any) bool { return a == b || a == 1 }
+func g(a, b error) bool { return a == b || a != nil }`},
+	{"DEFER-CLOSURE",
+		`func f() { g := func() {}
+	defer g() }`,
+		`func f(g func()) { h := func() func() { return func() {} }()
+	defer g()
+	defer func() { h() }() }`},
 	{"TYPED-NIL",
 		`type E struct{}
 func (e *E) Error() string { return "x" }

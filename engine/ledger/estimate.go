@@ -6,13 +6,16 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Calibration is a run that was measured: what it took by phase. It foretells a run of the
-// same domain: how much there is to do goes by the calibration, in tokens, which are the
-// same on every machine, and how fast it is done by a probe of this one.
+// Calibration is a run that was measured: what it took by phase, and the probe before it. It
+// foretells a run of the same domain: how much there is to do goes by the calibration, in
+// tokens, which are the same on every machine, and how fast it is done by how a probe of
+// this machine compares with the probe of then.
 type Calibration struct {
 	Domain    string           `json:"domain"`
 	Condition string           `json:"condition"`
 	Model     string           `json:"model"`
+	Seed      uint64           `json:"seed"`
+	Probe     engine.Probe     `json:"probe"`
 	Planned   []engine.Planned `json:"planned"` // before it began
 	Phases    []Phase          `json:"phases"`  // as it went
 }
@@ -24,7 +27,8 @@ type Phase struct {
 	Rollouts int                  `json:"rollouts"`
 	Tokens   engine.SummaryTokens `json:"tokens"`
 	Forward  int                  `json:"forward"` // tokens through forward and backward
-	Busy     float64              `json:"busy"`    // seconds of rollouts and updates
+	Play     float64              `json:"play"`    // seconds of rollouts
+	Train    float64              `json:"train"`   // seconds of updates
 	Rest     float64              `json:"rest"`    // seconds besides
 }
 
@@ -35,12 +39,12 @@ func work(t engine.SummaryTokens) float64 {
 }
 
 // NewCalibration is a run as a calibration. The manifest says what was run.
-func NewCalibration(c engine.Config, planned []engine.Planned, lines []Line) Calibration {
-	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Planned: planned}
+func NewCalibration(c engine.Config, probe engine.Probe, planned []engine.Planned, lines []Line) Calibration {
+	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Seed: c.Seed, Probe: probe, Planned: planned}
 	for _, t := range Phases(lines) {
 		s := t.Spending
 		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: tokensOf(s.Cost),
-			Forward: s.Cost.Forward, Busy: s.Rollouts + s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
+			Forward: s.Cost.Forward, Play: s.Rollouts, Train: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
 	}
 	return k
 }
@@ -49,39 +53,21 @@ func tokensOf(c engine.Cost) engine.SummaryTokens {
 	return engine.SummaryTokens{Prompt: c.Prompt, Cached: c.Cached, Sampled: c.Sampled, Trained: c.Trained}
 }
 
-// NewEstimate foretells planned units. known is nil when no such run was measured: then
+// NewEstimate foretells planned units as the mean of what each known run says. With none,
 // every rollout is taken to be like the probe's, as many to be rewarded.
-func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibration) engine.Estimate {
-	basis := "the probe alone: rollouts that get longer are not foreseen"
-	if known != nil {
-		basis = fmt.Sprintf("a probe and a run of %s, %s", known.Domain, known.Condition)
+func NewEstimate(probe engine.Probe, planned []engine.Planned, known []Calibration) engine.Estimate {
+	e := engine.Estimate{Basis: "the probe alone: rollouts that get longer are not foreseen"}
+	if n := len(known); n > 0 {
+		e.Basis = fmt.Sprintf("a probe and %d run%s of %s, %s", n, plural(n), known[0].Domain, known[0].Condition)
 	} else {
-		c := fromProbe(probe)
-		known = &c
+		known = []Calibration{fromProbe(probe)}
 	}
-	perWork := probe.Seconds / max(1, work(tokensOf(probe.Cost)))
-	perForward := probe.LearnSeconds / float64(max(1, probe.Learned))
-	if probe.Learned == 0 {
-		perForward = 3 * perWork / 4 // forward and backward, as prompts are run
+	var sum amount
+	for _, k := range known {
+		sum.add(k.foretell(probe, planned), 1/float64(len(known)))
 	}
-	e := engine.Estimate{Basis: basis}
-	var sum [4]float64
-	for _, p := range planned {
-		phase := known.like(p)
-		if phase.Rollouts == 0 {
-			continue
-		}
-		rollouts := float64(p.Rollouts) * known.share(p)
-		per := rollouts / float64(phase.Rollouts)
-		e.Rollouts += int(rollouts + .5)
-		t := phase.Tokens
-		for i, n := range []int{t.Prompt, t.Cached, t.Sampled, t.Trained} {
-			sum[i] += per * float64(n)
-		}
-		e.Seconds += per * (work(t)*perWork + float64(phase.Forward)*perForward)
-	}
-	e.Seconds *= 1 + known.rest()
-	e.Tokens = engine.SummaryTokens{Prompt: int(sum[0]), Cached: int(sum[1]), Sampled: int(sum[2]), Trained: int(sum[3])}
+	e.Rollouts, e.Seconds = round(sum.rollouts), sum.seconds
+	e.Tokens = engine.SummaryTokens{Prompt: round(sum.prompt), Cached: round(sum.cached), Sampled: round(sum.sampled), Trained: round(sum.trained)}
 	if taken := probe.Energy.Total(); taken != nil && probe.Energy.Package.Seconds+probe.Energy.Card.Seconds > 0 {
 		joules := *taken / max(probe.Energy.Package.Seconds, probe.Energy.Card.Seconds) * e.Seconds
 		e.Joules = &joules
@@ -89,17 +75,55 @@ func NewEstimate(probe engine.Probe, planned []engine.Planned, known *Calibratio
 	return e
 }
 
-// rest is the time besides rollouts and updates, as a share of theirs.
-func (k *Calibration) rest() float64 {
-	busy, rest := 0.0, 0.0
-	for _, p := range k.Phases {
-		if p.Rollouts > 0 {
-			busy += p.Busy
-			rest += p.Rest
-		}
+func plural(n int) string {
+	if n == 1 {
+		return ""
 	}
-	return rest / max(busy, 1e-9)
+	return "s"
 }
+
+func round(x float64) int { return int(x + .5) }
+
+// amount is what units take, before it is rounded.
+type amount struct{ rollouts, prompt, cached, sampled, trained, seconds float64 }
+
+func (a *amount) add(b amount, per float64) {
+	a.rollouts += per * b.rollouts
+	a.prompt += per * b.prompt
+	a.cached += per * b.cached
+	a.sampled += per * b.sampled
+	a.trained += per * b.trained
+	a.seconds += per * b.seconds
+}
+
+// foretell is what planned units take if they go as in k.
+func (k *Calibration) foretell(probe engine.Probe, planned []engine.Planned) (sum amount) {
+	play, train := k.slower(probe)
+	for _, p := range planned {
+		phase := k.like(p)
+		if phase.Rollouts == 0 {
+			continue
+		}
+		rollouts := float64(p.Rollouts) * k.share(p)
+		t := phase.Tokens
+		sum.add(amount{float64(phase.Rollouts), float64(t.Prompt), float64(t.Cached), float64(t.Sampled), float64(t.Trained),
+			play*(phase.Play+phase.Rest) + train*phase.Train}, rollouts/float64(phase.Rollouts))
+	}
+	return sum
+}
+
+// slower is how many times as long as then playing and training take now.
+func (k *Calibration) slower(now engine.Probe) (play, train float64) {
+	play = perWork(now) / max(perWork(k.Probe), 1e-12)
+	if now.Learned == 0 || k.Probe.Learned == 0 {
+		return play, play
+	}
+	return play, perForward(now) / max(perForward(k.Probe), 1e-12)
+}
+
+func perWork(p engine.Probe) float64 { return p.Seconds / max(1, work(tokensOf(p.Cost))) }
+
+func perForward(p engine.Probe) float64 { return p.LearnSeconds / float64(max(1, p.Learned)) }
 
 // like is the measured phase of the same kind in the same cycle, or in the last before it.
 func (k *Calibration) like(p engine.Planned) Phase {
@@ -146,14 +170,18 @@ func (k *Calibration) share(of engine.Planned) float64 {
 
 // fromProbe takes everything to be like the probe.
 func fromProbe(p engine.Probe) Calibration {
-	var k Calibration
+	k := Calibration{Probe: p}
 	t := tokensOf(p.Cost)
 	t.Trained = 0
 	for _, kind := range []engine.RecordKind{engine.StepRecord, engine.SearchRecord, engine.MeasureRecord} {
-		k.Phases = append(k.Phases, Phase{Kind: kind, Rollouts: p.Rollouts, Tokens: t})
+		k.Phases = append(k.Phases, Phase{Kind: kind, Rollouts: p.Rollouts, Tokens: t, Play: p.Seconds})
 	}
 	step := &k.Phases[0]
 	step.Tokens.Trained = int(p.Rewarded * float64(p.Cost.Sampled))
 	step.Forward = int(p.Lesson * p.Rewarded * float64(p.Rollouts))
+	step.Train = float64(step.Forward) * perForward(p)
+	if p.Learned == 0 {
+		step.Train = float64(step.Forward) * 3 * perWork(p) / 4 // forward and backward, as prompts are run
+	}
 	return k
 }

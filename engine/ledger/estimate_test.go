@@ -22,14 +22,14 @@ func TestNewEstimate_fromItself(t *testing.T) {
 		for _, r := range records {
 			lines = append(lines, ledger.NewLine(r))
 		}
-		known := ledger.NewCalibration(config, planned, lines)
 		c := ledger.Sum(lines).Spending.Cost
 		probe := engine.Probe{Rollouts: 1, Cost: c, Seconds: ledger.Sum(lines).Spending.Rollouts, Learned: c.Forward, LearnSeconds: c.TrainSeconds}
+		known := []ledger.Calibration{ledger.NewCalibration(config, probe, planned, lines)}
 		slow := probe
 		slow.Seconds, slow.LearnSeconds = 2*probe.Seconds, 2*probe.LearnSeconds
 		slow.Energy = engine.Energy{Package: engine.Joules{Joules: 500, Seconds: 5}}
 		start := lines[0].Spending.Wall // is over before there is anything to foretell
-		e := ledger.NewEstimate(probe, planned, &known)
+		e := ledger.NewEstimate(probe, planned, known)
 		all := s.Rollouts.Weight + s.Rollouts.Harness + s.Rollouts.Test
 		if e.Rollouts != all || !near(e.Seconds, s.Seconds.Total-start) || e.Joules != nil {
 			t.Errorf("%s: %+v, took %d rollouts, %v s", condition, e, all, s.Seconds.Total-start)
@@ -37,7 +37,7 @@ func TestNewEstimate_fromItself(t *testing.T) {
 		if d := e.Tokens.Sampled - s.Tokens.Sampled; d < -1 || d > 1 {
 			t.Errorf("%s: %+v, took %+v", condition, e.Tokens, s.Tokens)
 		}
-		twice := ledger.NewEstimate(slow, planned, &known)
+		twice := ledger.NewEstimate(slow, planned, known)
 		if !near(twice.Seconds, 2*e.Seconds) || twice.Joules == nil || !near(*twice.Joules, 100*twice.Seconds) || twice.Tokens != e.Tokens {
 			t.Errorf("%s: %+v", condition, twice)
 		}

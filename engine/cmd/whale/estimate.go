@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -64,7 +65,7 @@ func (f estimateFlags) foresee(ctx context.Context, config engine.Config, parts 
 	if seen.Probe, err = engine.TakeProbe(ctx, config, parts, "", weightBytes(config.Model) < largeModel); err != nil {
 		return parts, err
 	}
-	known, err := f.known(config)
+	known, err := f.known(config, seen.Planned)
 	if err != nil {
 		return parts, err
 	}
@@ -107,20 +108,34 @@ func readForesight(path string) (f foresight, err error) {
 	return f, json.Unmarshal(text, &f)
 }
 
-// known is the calibration to go by; nil when there is none of this domain and model.
-func (f estimateFlags) known(config engine.Config) (*ledger.Calibration, error) {
+// known are the calibrations to go by: runs of this domain and model under the same
+// condition, or under another where there is none; those of the same plan where there are any.
+func (f estimateFlags) known(config engine.Config, planned []engine.Planned) ([]ledger.Calibration, error) {
 	if f.Like != "" {
 		c, err := calibrationOf(f.Like)
-		return &c, err
+		return []ledger.Calibration{c}, err
 	}
 	var all []ledger.Calibration
 	if err := json.Unmarshal(calibrationText, &all); err != nil {
 		return nil, fmt.Errorf("the embedded calibrations: %w", err)
 	}
-	var like *ledger.Calibration
-	for i, c := range all {
-		if c.Domain == config.Domain && c.Model == config.Model && (like == nil || c.Condition == config.Condition) {
-			like = &all[i]
+	var like []ledger.Calibration
+	closest := 0
+	for _, c := range all {
+		near := 1
+		switch {
+		case c.Domain != config.Domain || c.Model != config.Model:
+			continue
+		case c.Condition == config.Condition && slices.Equal(c.Planned, planned):
+			near = 3
+		case c.Condition == config.Condition:
+			near = 2
+		}
+		if near > closest {
+			closest, like = near, nil
+		}
+		if near == closest {
+			like = append(like, c)
 		}
 	}
 	return like, nil
@@ -136,7 +151,7 @@ func calibrationOf(dir string) (ledger.Calibration, error) {
 	if err != nil {
 		return ledger.Calibration{}, engine.Fail(engine.AtArchive, dir, err)
 	}
-	return ledger.NewCalibration(r.Manifest().Config, seen.Planned, r.Ledger()), nil
+	return ledger.NewCalibration(r.Manifest().Config, seen.Probe, seen.Planned, r.Ledger()), nil
 }
 
 // weightBytes is the size of a model's files; the embedded one is small.
@@ -181,19 +196,19 @@ func hindsight(s *engine.Summary) string {
 		off(float64(e.Tokens.Sampled), float64(s.Tokens.Sampled)), off(float64(e.Tokens.Trained), float64(s.Tokens.Trained)), off(e.Seconds, s.Seconds.Total))
 }
 
-// writeCalibrations writes runs as calibrations, for the embedded file.
+// writeCalibrations writes runs as calibrations, a line each, for the embedded file.
 func writeCalibrations(path string, runs []string) error {
-	var all []ledger.Calibration
+	var lines []string
 	for _, dir := range runs {
 		c, err := calibrationOf(dir)
 		if err != nil {
 			return err
 		}
-		all = append(all, c)
+		text, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, string(text))
 	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	return engine.Fail(engine.AtArchive, path, os.WriteFile(path, append(text, '\n'), 0o644))
+	return engine.Fail(engine.AtArchive, path, os.WriteFile(path, []byte("["+strings.Join(lines, ",\n")+"]\n"), 0o644))
 }

@@ -6,7 +6,8 @@
  * that both are right factors.
  *
  * Bytes moved: Q and O once; K and V once for each tile of rows, from the second cache. Work:
- * 4 d multiply-adds for each visible pair of a row and a key. Bound: tensor cores and the shared
+ * 4 d multiply-adds for each visible pair of a row and a key; tiles of keys in which a tree has
+ * nothing to see are left out. Bound: tensor cores and the shared
  * memory that feeds them (two words a lane for each step); loads are not overlapped. */
 #include "attention.cuh"
 
@@ -27,6 +28,7 @@ template <int PARTS, int DP> DEVICE void attention(const whale_attention &a) {
     softmax_rows<DP> s;
     begin(s);
     for (int j0 = 0; j0 < keys; j0 += KEYS) {
+        if (!any_seen(a.until, first + j0, min(KEYS, keys - j0), first + f0 / G)) continue;
         __syncthreads(); /* the last tile was read */
         auto at = [&](const float *x) {
             return [=, &a](int r) -> const float * {
@@ -39,6 +41,8 @@ template <int PARTS, int DP> DEVICE void attention(const whale_attention &a) {
         float p[KEYS / 8][4] = {};
         multiply<PARTS, KEYS / 8>(p, Q, row, K, 0, DP);
         int seen[2] = {mine[0] < rows ? mine[0] / G + 1 - j0 : 0, mine[1] < rows ? mine[1] / G + 1 - j0 : 0};
+        int at_row[2] = {first + mine[0] / G, first + mine[1] / G};
+        hide(p, a.until, first + j0, keys - j0, at_row);
         take_in<PARTS, DP, KEYS / 8>(s, p, seen);
         multiply_result<PARTS, KEYS / 8, DP / 8>(s.o, p, V);
     }

@@ -97,6 +97,32 @@ template <int PARTS, int DP, int NT> DEVICE void take_in(softmax_rows<DP> &s, fl
     }
 }
 
+/* Trees (whale.h): key row j is seen by the rows from itself to before until[j]; without until, by
+ * all that follow in its sequence. */
+
+/* Whether one of n keys from row `key` on is seen by a row from `query` on, if none of these comes
+ * before the keys. A warp asks together; all warps of a block get the same answer. */
+DEVICE bool any_seen(const int32_t *until, int key, int n, int query) {
+    if (!until) return true;
+    uint32_t seen = 0;
+    for (int c = 0; c < n; c += 32) seen |= __ballot_sync(0xffffffffu, c + lane_id() < n && until[key + c + lane_id()] > query);
+    return seen;
+}
+
+/* Hides the scores p [16, 8 NT] of keys that end before their row. Column c is key row key + c,
+ * of n; row[i] are the rows of a lane. */
+template <int NT> DEVICE void hide(float (&p)[NT][4], const int32_t *until, int key, int n, const int (&row)[2]) {
+    if (!until) return;
+#pragma unroll
+    for (int m = 0; m < NT; m++)
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            int c = 8 * m + lane_id() % 4 * 2 + j, end = c < n ? until[key + c] : 0;
+            for (int i = 0; i < 2; i++)
+                if (row[i] >= end) p[m][2 * i + j] = -INF;
+        }
+}
+
 /* Writes o / sum of row i to `to` [d]. */
 template <int DP> DEVICE void put_row(const softmax_rows<DP> &s, int i, float *to, int d) {
     float inv = 1.0f / s.sum[i];

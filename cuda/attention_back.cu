@@ -9,7 +9,8 @@
  *
  * Bytes moved: dQ reads K and V once for a tile of rows, dK and dV read Q and dO once for a tile
  * of keys, from the second cache; each gradient is written once. Work: 14 d multiply-adds for
- * each visible pair of a row and a key. Bound: tensor cores and shared memory. */
+ * each visible pair of a row and a key; in trees dQ leaves out tiles of keys in which there is
+ * nothing to see, dK and dV the rows after the last that sees one of their keys. Bound: tensor cores and shared memory. */
 #include "attention.cuh"
 
 /* delta[t, h] = sum of do * o over the head. A warp is a (row, head). 8 d bytes. */
@@ -51,6 +52,7 @@ template <int PARTS, int DP> DEVICE void dquery(const attention_grad_args &args)
     }
     int keys = min(f0 + row_tile - 1, rows - 1) / G + 1;
     for (int j0 = 0; j0 < keys; j0 += KEYS) {
+        if (!any_seen(a.until, first + j0, min(KEYS, keys - j0), first + f0 / G)) continue;
         __syncthreads(); /* the last tile was read */
         auto key_of = [&](const float *x) {
             return [=, &a](int r) -> const float * {
@@ -69,7 +71,7 @@ template <int PARTS, int DP> DEVICE void dquery(const attention_grad_args &args)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int j = j0 + 8 * n + lane_id() % 4 * 2 + i % 2, f = mine[i / 2];
-                bool seen = f < rows && j <= f / G;
+                bool seen = f < rows && j <= f / G && (!a.until || first + f / G < a.until[first + j]);
                 p[n][i] = seen ? exp_of<PARTS>(p[n][i] - lse[i / 2]) * (dp[n][i] - delta[i / 2]) : 0.0f;
             }
         multiply_result<PARTS, KEYS / 8, DP / 8>(dq, p, KT);
@@ -105,7 +107,18 @@ template <int PARTS, int DP> DEVICE void dkey(const attention_grad_args &args) {
     };
     load_rows<PARTS, DP>(K, OWNED, a.d, 1.0f, key_of(a.k));
     load_rows<PARTS, DP>(V, OWNED, a.d, 1.0f, key_of(a.v));
-    int row = warp_id() * 16;
+    int row = warp_id() * 16, end[2] = {rows, rows}; /* of the rows that see a lane's keys */
+    if (a.until) {
+        for (int i = 0; i < 2; i++) {
+            int j = j0 + row + lane_id() / 4 + i * 8;
+            end[i] = j < length ? (a.until[first + j] - first) * G : 0;
+        }
+        rows = 0; /* those after all that see a key of the tile are left out */
+        for (int j = lane_id(); j < OWNED; j += 32)
+            if (j0 + j < length) rows = max(rows, (a.until[first + j0 + j] - first) * G);
+#pragma unroll
+        for (int d = 16; d > 0; d /= 2) rows = max(rows, __shfl_xor_sync(0xffffffffu, rows, d));
+    }
     float dk[DP / 8][4] = {}, dv[DP / 8][4] = {};
     for (int f0 = j0 * G / ROWS * ROWS; f0 < rows; f0 += ROWS) {
         __syncthreads(); /* the last step was read */
@@ -133,7 +146,7 @@ template <int PARTS, int DP> DEVICE void dkey(const attention_grad_args &args) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int c = 8 * n + lane_id() % 4 * 2 + i % 2, f = f0 + c, j = j0 + row + lane_id() / 4 + i / 2 * 8;
-                bool seen = f < rows && j <= f / G;
+                bool seen = f < end[i / 2] && j <= f / G;
                 p[n][i] = seen ? exp_of<PARTS>(p[n][i] - lse[c]) : 0.0f;
                 ds[n][i] = seen ? p[n][i] * (ds[n][i] - delta[c]) : 0.0f;
             }

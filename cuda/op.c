@@ -165,7 +165,7 @@ static whale_status check_start(whale_device *dev, const int32_t *start, int B, 
     return WHALE_OK;
 }
 
-int whale_has_trees(whale_device *dev) { return !dev->gpu; }
+int whale_has_trees(whale_device *dev) { return dev != NULL; }
 
 /* Every row ends after itself, within its sequence, and within the row that it follows. */
 static whale_status check_until(whale_device *dev, const int32_t *start, const int32_t *until, int B, int T) {

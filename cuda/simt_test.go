@@ -70,7 +70,7 @@ func TestBF16ProductsOnSIMT(t *testing.T) {
 // Attention in bfloat16 is attention of rounded factors, within the rounding of its weights.
 func TestAttentionInBF16(t *testing.T) {
 	b := openBed(t, "simt", 2)
-	for _, s := range attentionShapes {
+	for _, s := range slices.Concat(attentionShapes, attentionTrees) {
 		T := s.T()
 		if b.slow(T * T * s.H * s.d) {
 			continue

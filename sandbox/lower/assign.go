@@ -55,14 +55,20 @@ func assignments(s *source) {
 	})
 }
 
+// Literal says whether an expression is a composite literal or the address of one.
+func Literal(e ast.Expr) bool {
+	e = ast.Unparen(e)
+	if u, ok := e.(*ast.UnaryExpr); ok {
+		e = u.X
+	}
+	_, is := e.(*ast.CompositeLit)
+	return is
+}
+
 // risky says whether the interpreter may get several assignments at once wrong.
 func (s *source) risky(a *ast.AssignStmt) bool {
 	for i, r := range a.Rhs {
-		_, literal := ast.Unparen(r).(*ast.CompositeLit)
-		if u, ok := ast.Unparen(r).(*ast.UnaryExpr); ok {
-			_, literal = u.X.(*ast.CompositeLit)
-		}
-		if literal || s.calls(r) > 0 || s.Info.Types[r].IsNil() || !isBlank(a.Lhs[i]) && isInterface(s.typeOf(a.Lhs[i])) {
+		if Literal(r) || s.calls(r) > 0 || s.Info.Types[r].IsNil() || !isBlank(a.Lhs[i]) && isInterface(s.typeOf(a.Lhs[i])) {
 			return true
 		}
 		if x, ok := ast.Unparen(a.Lhs[i]).(*ast.IndexExpr); ok {
@@ -151,11 +157,7 @@ func definitions(s *source) {
 		}
 		literals := 0
 		for _, r := range a.Rhs {
-			_, literal := ast.Unparen(r).(*ast.CompositeLit)
-			if u, ok := ast.Unparen(r).(*ast.UnaryExpr); ok {
-				_, literal = u.X.(*ast.CompositeLit)
-			}
-			if literal {
+			if Literal(r) {
 				literals++
 			}
 		}

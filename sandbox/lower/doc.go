@@ -6,6 +6,7 @@
 //	text.go     a source, and where its bytes come from; edits
 //	pass.go     one round: find rewrites, apply those that don't touch one another
 //	facts.go    what rewrites ask about types and places
+//	convert.go  where values become interfaces; package vet asks it too
 //	loop.go     copies of loop variables, range over strings, integers, pointers to arrays
 //	result.go   named results, return
 //	assign.go   several assignments at once, literals, comma-ok

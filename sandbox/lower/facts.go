@@ -46,6 +46,7 @@ func (s *source) collect() {
 		s.note(n)
 		return true
 	})
+	s.conversions = Conversions(s.Checked)
 	s.becomes = map[types.Object][]ast.Expr{}
 	s.convertedTo(func(e ast.Expr, _ types.Type) {
 		if o := s.object(e); o != nil {
@@ -141,12 +142,7 @@ func (s *source) root(e ast.Expr) types.Object {
 	}
 }
 
-func (s *source) typeOf(e ast.Expr) types.Type {
-	if t := s.Info.TypeOf(e); t != nil {
-		return t
-	}
-	return types.Typ[types.Invalid]
-}
+func (s *source) typeOf(e ast.Expr) types.Type { return typeIn(s.Info, e) }
 
 func (s *source) under(e ast.Expr) types.Type { return s.typeOf(e).Underlying() }
 
@@ -353,19 +349,7 @@ func (s *source) before(e ast.Expr, stmt ast.Stmt) {
 }
 
 // results are the types of the results of the function around a node.
-func (s *source) results(n ast.Node) *types.Tuple {
-	switch f := s.function(n).(type) {
-	case *ast.FuncDecl:
-		if o, ok := s.Info.Defs[f.Name].(*types.Func); ok {
-			return o.Type().(*types.Signature).Results()
-		}
-	case *ast.FuncLit:
-		if t, ok := s.typeOf(f).(*types.Signature); ok {
-			return t.Results()
-		}
-	}
-	return types.NewTuple()
-}
+func (s *source) results(n ast.Node) *types.Tuple { return Results(s.Info, s.function(n)) }
 
 // imported gives the names of imported packages, by path.
 func (s *source) imported() map[string]string {

@@ -70,7 +70,7 @@ func operands(s *source) {
 // that makes interfaces.
 func (s *source) copies(l *ast.CompositeLit) (found bool) {
 	_, found = s.under(l).(*types.Map)
-	s.elements(l, func(_ ast.Expr, to types.Type) { found = found || isInterface(to) })
+	Elements(s.Info, l, func(_ ast.Expr, to types.Type) { found = found || isInterface(to) })
 	return found
 }
 

@@ -117,12 +117,13 @@ func find(c Checked) []rewrite {
 // source is what finders look at, and where they put what they find.
 type source struct {
 	Checked
-	parent  map[ast.Node]ast.Node
-	vars    map[types.Object]*use
-	becomes map[types.Object][]ast.Expr  // where a variable becomes an interface
-	made    map[ast.Stmt][]*ast.CallExpr // see callsOf
-	fresh   int
-	found   []rewrite
+	parent      map[ast.Node]ast.Node
+	vars        map[types.Object]*use
+	conversions []Conversion
+	becomes     map[types.Object][]ast.Expr  // where a variable becomes an interface
+	made        map[ast.Stmt][]*ast.CallExpr // see callsOf
+	fresh       int
+	found       []rewrite
 }
 
 // prefix of the names that rewrites make.

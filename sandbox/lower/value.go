@@ -3,112 +3,16 @@ package lower
 import (
 	"fmt"
 	"go/ast"
-	"go/token"
 	"go/types"
 	"strings"
 )
 
-// convertedTo calls f for every expression that becomes an interface, with the interface, and
-// whose type is, or points to, a type of the source with methods.
+// convertedTo calls f for every expression that becomes an interface and is kept, with the
+// interface, and whose type is, or points to, a type of the source with methods.
 func (s *source) convertedTo(f func(e ast.Expr, to types.Type)) {
-	emit := func(e ast.Expr, to types.Type) {
-		if e == nil || to == nil || !isInterface(to) || !s.withMethods(s.typeOf(e)) {
-			return
-		}
-		f(e, to)
-	}
-	ast.Inspect(s.File, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			if n.Tok == token.ASSIGN && len(n.Lhs) == len(n.Rhs) {
-				for i, l := range n.Lhs {
-					emit(n.Rhs[i], s.typeOf(l))
-				}
-			}
-		case *ast.ValueSpec:
-			for i, v := range n.Values {
-				if n.Type != nil && len(n.Names) == len(n.Values) {
-					emit(v, s.typeOf(n.Names[i]))
-				}
-			}
-		case *ast.ReturnStmt:
-			results := s.results(n)
-			for i, r := range n.Results {
-				if results.Len() == len(n.Results) {
-					emit(r, results.At(i).Type())
-				}
-			}
-		case *ast.CallExpr:
-			s.arguments(n, emit)
-		case *ast.CompositeLit:
-			s.elements(n, emit)
-		}
-		return true
-	})
-}
-
-func (s *source) arguments(c *ast.CallExpr, emit func(ast.Expr, types.Type)) {
-	if s.Info.Types[c.Fun].IsType() {
-		if len(c.Args) == 1 {
-			emit(c.Args[0], s.typeOf(c.Fun))
-		}
-		return
-	}
-	if s.builtin(c) == "append" {
-		if t, ok := s.under(c).(*types.Slice); ok && !c.Ellipsis.IsValid() {
-			for _, a := range c.Args[1:] {
-				emit(a, t.Elem())
-			}
-		}
-		return
-	}
-	signature, ok := s.under(c.Fun).(*types.Signature)
-	if !ok {
-		return
-	}
-	if id := callee(c); id != nil {
-		o, _ := s.Info.Uses[id].(*types.Func)
-		if o != nil && o.Pkg() != nil && o.Pkg() != s.Pkg && o.Pkg().Name() != "kit" {
-			return // used up before the value can change
-		}
-	}
-	params := signature.Params()
-	for i, a := range c.Args {
-		switch {
-		case signature.Variadic() && i >= params.Len()-1:
-			if t, ok := params.At(params.Len() - 1).Type().(*types.Slice); ok && !c.Ellipsis.IsValid() {
-				emit(a, t.Elem())
-			}
-		case i < params.Len():
-			emit(a, params.At(i).Type())
-		}
-	}
-}
-
-func (s *source) elements(l *ast.CompositeLit, emit func(ast.Expr, types.Type)) {
-	t := s.under(l)
-	if pointer, ok := t.(*types.Pointer); ok {
-		t = pointer.Elem().Underlying()
-	}
-	for i, e := range l.Elts {
-		value := e
-		pair, keyed := e.(*ast.KeyValueExpr)
-		if keyed {
-			value = pair.Value
-		}
-		switch t := t.(type) {
-		case *types.Slice:
-			emit(value, t.Elem())
-		case *types.Array:
-			emit(value, t.Elem())
-		case *types.Map:
-			emit(value, t.Elem())
-		case *types.Struct:
-			if keyed {
-				emit(value, s.typeOf(pair.Key))
-			} else if i < t.NumFields() {
-				emit(value, t.Field(i).Type())
-			}
+	for _, c := range s.conversions {
+		if c.Kept && s.withMethods(c.From) {
+			f(c.Expr, c.To)
 		}
 	}
 }
@@ -144,14 +48,14 @@ func conversions(s *source) {
 		if _, function := s.under(e).(*types.Signature); function && !s.wrapped(to) {
 			return // its closure would be that of the last pass
 		}
-		if helper, text, ok := s.converter(s.typeOf(e), to); ok {
+		if helper, text, ok := s.maker(s.typeOf(e), to); ok {
 			s.addWith(text, s.insert(e.Pos(), "%s(", helper), s.insert(e.End(), ")"))
 		}
 	})
 }
 
-// converter is a function that makes an interface of a value.
-func (s *source) converter(from, to types.Type) (name, text string, ok bool) {
+// maker is a function that makes an interface of a value.
+func (s *source) maker(from, to types.Type) (name, text string, ok bool) {
 	f, written := s.write(from)
 	t, also := s.write(to)
 	if !written || !also {

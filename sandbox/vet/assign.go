@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 var assignRules = []Rule{
@@ -37,13 +39,8 @@ func multipleAssign(p *program) {
 func (p *program) multiple(s ast.Node, left, right []ast.Expr, assigns bool) {
 	literals, calls := 0, 0
 	for _, r := range right {
-		switch e := unparen(r).(type) {
-		case *ast.CompositeLit:
+		if lower.Literal(r) {
 			literals++
-		case *ast.UnaryExpr:
-			if _, ok := e.X.(*ast.CompositeLit); ok {
-				literals++
-			}
 		}
 		if p.calls(r) || p.builtin(r) != "" {
 			calls++

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 // Bounds of a source.
@@ -16,7 +18,7 @@ const (
 	maxNodes  = 1000      // nodes above one another
 )
 
-const kitPath = "github.com/seed-7c27e6b8/whale/harnesses/kit"
+const kitPath = lower.Kit
 
 // Imports is what a harness may import.
 func Imports() []string {

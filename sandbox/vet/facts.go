@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 // variable is what the rules ask about one variable.
@@ -72,16 +74,14 @@ func (p *program) collect() {
 			p.userError = true
 		}
 	}
-	p.findConversions(func(c conversion) { p.made = append(p.made, c) })
-	p.conversions(func(c conversion) {
-		if isAny(c.to) && p.withMethods(c.from) {
-			p.converted = true
-		}
-		p.named = p.named || c.kept && within(c.from, func(part types.Type) bool {
+	p.made = lower.Conversions(p.checked())
+	for _, c := range p.made {
+		p.converted = p.converted || isAny(c.To) && p.withMethods(c.From)
+		p.named = p.named || c.Kept && within(c.From, func(part types.Type) bool {
 			_, generic := part.(*types.TypeParam)
 			return generic || p.own(part) != nil
 		})
-	})
+	}
 }
 
 func (p *program) declare(id *ast.Ident, o *types.Var) {

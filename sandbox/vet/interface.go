@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 var interfaceRules = []Rule{
@@ -19,24 +21,24 @@ var interfaceRules = []Rule{
 }
 
 func interfaceAlias(p *program) {
-	p.conversions(func(c conversion) {
-		if !c.kept || !p.withMethods(c.from) {
-			return
+	for _, c := range p.made {
+		if !c.Kept || !p.withMethods(c.From) {
+			continue
 		}
 		if why := p.alias(c); why != "" {
-			p.refuse(c.expr, "%s becomes an interface", why)
+			p.refuse(c.Expr, "%s becomes an interface", why)
 		}
-	})
+	}
 }
 
 // alias says what makes a converted value shared with a slot that changes, or "".
-func (p *program) alias(c conversion) string {
-	_, pointer := types.Unalias(c.from).(*types.Pointer)
-	loop := p.loop(c.expr) != nil
-	if _, returned := p.above(c.expr).(*ast.ReturnStmt); loop && !returned && p.own(c.to) == nil && !isAny(c.to) {
+func (p *program) alias(c lower.Conversion) string {
+	_, pointer := types.Unalias(c.From).(*types.Pointer)
+	loop := p.loop(c.Expr) != nil
+	if _, returned := p.above(c.Expr).(*ast.ReturnStmt); loop && !returned && p.own(c.To) == nil && !isAny(c.To) {
 		return "a value in a loop, wrapped for a standard interface,"
 	}
-	switch e := unparen(c.expr).(type) {
+	switch e := unparen(c.Expr).(type) {
 	case *ast.Ident:
 		v := p.variable(e)
 		switch {
@@ -150,15 +152,15 @@ func isPointer(t types.Type) bool {
 }
 
 func typedNil(p *program) {
-	p.conversions(func(c conversion) {
-		v := p.variable(c.expr)
-		if v == nil || !isPointer(c.from) || len(v.writes) > 0 || !c.kept {
-			return
+	for _, c := range p.made {
+		v := p.variable(c.Expr)
+		if v == nil || !isPointer(c.From) || len(v.writes) > 0 || !c.Kept {
+			continue
 		}
 		if s, ok := v.declared.(*ast.ValueSpec); ok && len(s.Values) == 0 {
-			p.refuse(c.expr, "nil pointer as an interface")
+			p.refuse(c.Expr, "nil pointer as an interface")
 		}
-	})
+	}
 }
 
 func embedInterface(p *program) {

@@ -4,6 +4,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 var resultRules = []Rule{
@@ -203,7 +205,7 @@ func returnBuiltin(p *program) {
 
 func returnInterface(p *program) {
 	each(p, func(r *ast.ReturnStmt) {
-		results := p.results(r)
+		results := lower.Results(p.info, p.function(r))
 		for i, e := range r.Results {
 			if len(r.Results) != results.Len() || p.constant(e) {
 				continue

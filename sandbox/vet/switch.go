@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/lower"
 )
 
 var switchRules = []Rule{
@@ -186,13 +189,10 @@ func typeIdentity(p *program) {
 }
 
 // looksLike says whether a second type with the structure of t becomes an interface.
-func (p *program) looksLike(t types.Type) (found bool) {
-	p.conversions(func(c conversion) {
-		if !types.Identical(c.from, t) && p.bare(c.from) == p.bare(t) {
-			found = true
-		}
+func (p *program) looksLike(t types.Type) bool {
+	return slices.ContainsFunc(p.made, func(c lower.Conversion) bool {
+		return !types.Identical(c.From, t) && p.bare(c.From) == p.bare(t)
 	})
-	return found
 }
 
 // bare is the text of a type without the names of the source: what the interpreter keeps.

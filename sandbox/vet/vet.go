@@ -172,7 +172,7 @@ type program struct {
 
 	nodes  []ast.Node // in the order of the text
 	uses   map[types.Object][]*ast.Ident
-	made   []conversion
+	made   []lower.Conversion
 	again  map[ast.Node]ast.Node         // function to its backward goto
 	defers map[ast.Node][]*ast.DeferStmt // of each function
 

@@ -56,6 +56,9 @@ type pageView struct {
 	Total      engine.Spending
 	Seconds    float64
 	Stages     []stageRow
+	Proposals  []proposalRow // per phase that asked a service, and all
+	Foretold   []foretoldRow
+	Basis      string // of what was foretold
 	Luck       string // how often luck alone is accepted
 	Lineage    lineage
 	Family     family
@@ -140,6 +143,8 @@ func viewRun(r Run) pageView {
 	}
 	v.Title = fmt.Sprintf("%s, %s, seed %d", v.Domain, v.Condition, s.Seed)
 	v.Phases, v.Total = viewPhases(t)
+	v.Proposals = viewProposals(v.Phases, v.Total)
+	v.Foretold, v.Basis = viewForetold(s, r.Live == nil)
 	for _, x := range t.rejected[:min(len(t.rejected), maxRefused)] {
 		v.Rejected = append(v.Rejected, rejectionRow{
 			ID: short(string(x.Harness.ID)), Where: fmt.Sprintf("%d:%d", x.Err.Line, x.Err.Column),
@@ -196,6 +201,13 @@ func viewFacts(s engine.Summary, t timeline) []fact {
 	}
 	if len(t.steps) > 0 {
 		facts = append(facts, fact{"largest drift", strconv.FormatFloat(t.drift, 'g', 2, 64), "log-prob, learner − policy"})
+	}
+	if c := proposalsOf(t); c.Calls > 0 {
+		money := "price not known"
+		if text := dollars(c); text != missing {
+			money = "$ " + text
+		}
+		facts = append(facts, fact{"proposer tokens", compact(float64(c.Input + c.Output)), money + ", " + count(c.Calls) + " calls"})
 	}
 	if s.Joules != nil {
 		facts = append(facts, fact{"joules", compact(*s.Joules), ""})

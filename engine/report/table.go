@@ -20,7 +20,7 @@ func WriteTable(w io.Writer, r Run, page string) error {
 		count(s.Cycles), oneLine(filepath.Base(s.Model)), oneLine(s.Device))
 	alignRows(&b, scoreRows(s, headsOf(CurveOf(r.Records))))
 	b.WriteByte('\n')
-	alignRows(&b, [][]string{
+	rows := [][]string{
 		{"rollouts", "weight " + count(s.Rollouts.Weight), "harness " + count(s.Rollouts.Harness), "test " + count(s.Rollouts.Test)},
 		{"tokens", "prompt " + compact(float64(s.Tokens.Prompt)), "cached " + compact(float64(s.Tokens.Cached)),
 			"sampled " + compact(float64(s.Tokens.Sampled)), "trained " + compact(float64(s.Tokens.Trained))},
@@ -28,7 +28,11 @@ func WriteTable(w io.Writer, r Run, page string) error {
 			"train " + seconds(s.Seconds.Train), "propose " + seconds(s.Seconds.Propose)},
 		{"", "idle " + seconds(s.Seconds.Idle), "sandbox " + seconds(s.Seconds.Sandbox), "verify " + seconds(s.Seconds.Verify)},
 		{"shares", "coverage " + share(s.Coverage), "unparsed " + share(s.Unparsed)},
-	})
+	}
+	if c := proposalsOf(newTimeline(r.Records)); c.Calls > 0 {
+		rows = append(rows, []string{"proposer", "tokens " + compact(float64(c.Input+c.Output)), "calls " + count(c.Calls), "dollars " + dollars(c)})
+	}
+	alignRows(&b, rows)
 	if s.LuckAccepts > 0 {
 		fmt.Fprintf(&b, "luck      up to %s of the iterations take a candidate that is only as good\n", share(s.LuckAccepts))
 	}

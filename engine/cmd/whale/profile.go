@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
@@ -130,27 +129,51 @@ func printProfile(w io.Writer, p ledger.Profile) {
 	}
 	printIdle(w, rows)
 	printMoney(w, rows)
-	fmt.Fprintf(w, "\naccuracy (%s)   before   after   points | a point: rollouts  seconds    sampled    trained     joules\n", p.Split)
+	printGains(w, p, rows)
+	if p.Failed > 0 {
+		fmt.Fprintf(w, "\n%d iterations without candidates, since the proposer failed\n", p.Failed)
+	}
+	fmt.Fprintln(w)
+}
+
+// printGains prints what accuracy was gained by phase, and what a point of it cost: hundredths
+// of the mean. What a proposer's service took stands there where one was asked.
+func printGains(w io.Writer, p ledger.Profile, rows []ledger.Part) {
+	asked := p.Total.Spending.Cost.Proposal.Calls > 0
+	fmt.Fprintf(w, "\naccuracy (%s)   before   after   points | a point: rollouts  seconds    sampled    trained     joules", p.Split)
+	if asked {
+		fmt.Fprint(w, "   proposer    dollars")
+	}
+	fmt.Fprintln(w)
 	rows[len(rows)-1].Total = p.Phases // measuring bought nothing
 	for _, r := range rows {
 		gain, ok := r.Gain()
 		if !ok {
 			continue
 		}
-		points, k := 100*gain, r.Kinds()
-		cost := strings.Repeat(fmt.Sprintf(" %10s", "-"), 5)
+		points, k, s := 100*gain, r.Kinds(), r.Spending
+		cost := []string{"-", "-", "-", "-", "-", "-", "-"}
 		if points > 0 {
-			cost = fmt.Sprintf(" %10.0f %10.2f %10.0f %10.0f %10s", float64(r.Rollouts)/points, r.Spending.Wall/points, float64(k.Sampled)/points, float64(k.Trained)/points, "-")
-			if taken := r.Spending.Energy.Total(); taken != nil {
-				cost = fmt.Sprintf("%s%10.1f", strings.TrimSuffix(cost, fmt.Sprintf("%10s", "-")), *taken/points)
+			cost[0], cost[1] = fmt.Sprintf("%.0f", float64(r.Rollouts)/points), fmt.Sprintf("%.2f", s.Wall/points)
+			cost[2], cost[3] = fmt.Sprintf("%.0f", float64(k.Sampled)/points), fmt.Sprintf("%.0f", float64(k.Trained)/points)
+			if taken := s.Energy.Total(); taken != nil {
+				cost[4] = fmt.Sprintf("%.1f", *taken/points)
+			}
+			c := s.Cost.Proposal
+			cost[5] = fmt.Sprintf("%.0f", float64(c.Input+c.Output)/points)
+			if c.Unpriced == 0 {
+				cost[6] = fmt.Sprintf("%.4f", c.Dollars/points)
 			}
 		}
-		fmt.Fprintf(w, "%-16s %7.3f %7.3f %+8.1f |%s\n", partName(r.Total), r.Before.Mean, r.After.Mean, points, cost)
+		if !asked {
+			cost = cost[:5]
+		}
+		fmt.Fprintf(w, "%-16s %7.3f %7.3f %+8.1f |", partName(r.Total), r.Before.Mean, r.After.Mean, points)
+		for _, c := range cost {
+			fmt.Fprintf(w, " %10s", c)
+		}
+		fmt.Fprintln(w)
 	}
-	if p.Failed > 0 {
-		fmt.Fprintf(w, "\n%d iterations without candidates, since the proposer failed\n", p.Failed)
-	}
-	fmt.Fprintln(w)
 }
 
 // per is a share of a cost for one of n; "-" of none.
@@ -231,6 +254,21 @@ func printComparison(w io.Writer, profiles []ledger.Profile) {
 		}
 		return math.NaN()
 	}))
+	proposals := func(of func(c engine.ProposalCost) float64) func(p ledger.Profile) float64 {
+		return func(p ledger.Profile) float64 {
+			if c := p.Phases.Spending.Cost.Proposal; c.Calls > 0 {
+				return of(c)
+			}
+			return math.NaN()
+		}
+	}
+	row("proposer a point", perPoint(proposals(func(c engine.ProposalCost) float64 { return float64(c.Input + c.Output) })))
+	row("cents a point", perPoint(proposals(func(c engine.ProposalCost) float64 {
+		if c.Unpriced > 0 {
+			return math.NaN()
+		}
+		return 100 * c.Dollars
+	})))
 }
 
 // profileJSON is what profile prints with --json.

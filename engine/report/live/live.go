@@ -21,6 +21,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -185,7 +186,22 @@ func summaryOf(folder *archive.Reader) engine.Summary {
 	out.Seconds = engine.SummarySeconds{Total: total.Wall, Rollout: total.Rollouts, Sandbox: total.Cost.SandboxSeconds,
 		Train: total.Cost.TrainSeconds, Propose: total.Cost.ProposeSeconds, Verify: total.Cost.VerifySeconds}
 	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
+	out.Estimate = foretold(folder.Folder())
 	return out
+}
+
+// foretold is the estimate that a run began with; nil where none lies in its folder, or one
+// that can't be read: the page says nothing of it then.
+func foretold(folder string) *engine.Estimate {
+	text, err := os.ReadFile(filepath.Join(folder, "estimate.json"))
+	if err != nil {
+		return nil
+	}
+	var seen struct{ Estimate *engine.Estimate }
+	if json.Unmarshal(text, &seen) != nil {
+		return nil
+	}
+	return seen.Estimate
 }
 
 // rollout is one rollout by file and number.

@@ -34,6 +34,7 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	m.sample(float64(state.Steps))
 	m.family("whale_harnesses_total", "counter", "Harnesses that were scored on the select split.")
 	m.sample(float64(len(state.Entries)))
+	m.proposals(state.Total.Cost.Proposal)
 	m.joules(state.Total.Energy)
 	m.scores(state)
 	if watched {
@@ -60,6 +61,21 @@ func (m *exposition) seconds(t engine.Spending) {
 		{"device", t.Cost.DeviceSeconds}, {"sandbox", t.Cost.SandboxSeconds}, {"tools", t.Cost.ToolSeconds}, {"verify", t.Cost.VerifySeconds}} {
 		m.sample(stage.value, "stage", stage.name)
 	}
+}
+
+// proposals are there once a service was asked.
+func (m *exposition) proposals(c engine.ProposalCost) {
+	if c.Calls == 0 {
+		return
+	}
+	m.family("whale_proposer_calls_total", "counter", "Answers of the proposer's service.")
+	m.sample(float64(c.Calls))
+	m.family("whale_proposer_tokens_total", "counter", "Tokens at the proposer's service; cached ones are part of the input.")
+	m.sample(float64(c.Input), "kind", "input")
+	m.sample(float64(c.Cached), "kind", "cached")
+	m.sample(float64(c.Output), "kind", "output")
+	m.family("whale_proposer_dollars_total", "counter", "Money for proposals, as far as prices are known.")
+	m.sample(c.Dollars)
 }
 
 // joules has no sample for what could not be read.

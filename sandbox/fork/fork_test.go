@@ -13,12 +13,12 @@ import (
 
 // Pieces of a WebAssembly module, written by hand: a small guest with a counter in memory
 // and one in a global, and functions that grow, ask the host, read the clock and draw.
-func section(id byte, parts ...[]byte) []byte {
+func sectionOf(id byte, parts ...[]byte) []byte {
 	body := bytes.Join(parts, nil)
 	return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
 }
 
-func vector(items ...[]byte) []byte {
+func vectorOf(items ...[]byte) []byte {
 	return append(binary.AppendUvarint(nil, uint64(len(items))), bytes.Join(items, nil)...)
 }
 
@@ -40,20 +40,20 @@ const wasmHeader = "\x00asm\x01\x00\x00\x00"
 // The types: 0 ()->i64, 1 ()->(), 2 (i32,i32,i32,i32)->i32, 3 (i32,i32)->(), 4
 // (i32,i32)->i32, 5 (i32,i64,i32)->i32, 6 (i32)->().
 func smallGuest() []byte {
-	types := section(1, vector(
+	types := sectionOf(1, vectorOf(
 		[]byte{0x60, 0, 1, 0x7e}, []byte{0x60, 0, 0}, []byte{0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 3, 0x7f, 0x7e, 0x7f, 1, 0x7f}, []byte{0x60, 1, 0x7f, 0}))
-	imports := section(2, vector(
+	imports := sectionOf(2, vectorOf(
 		importFunc("whale", "call", 2), importFunc("whale", "take", 3),
 		importFunc("wasi_snapshot_preview1", "random_get", 4), importFunc("wasi_snapshot_preview1", "clock_time_get", 5),
 		importFunc("wasi_snapshot_preview1", "proc_exit", 6)))
-	functions := section(3, vector([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
-	memory := section(5, vector([]byte{0, 2}))
-	globals := section(6, vector([]byte{0x7f, 0, 0x41, 5, 0x0b}, []byte{0x7f, 1, 0x41, 0, 0x0b}))
-	exports := section(7, vector(export("_initialize", 0, 5), export("bump", 0, 6), export("grow", 0, 7),
+	functions := sectionOf(3, vectorOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
+	memory := sectionOf(5, vectorOf([]byte{0, 2}))
+	globals := sectionOf(6, vectorOf([]byte{0x7f, 0, 0x41, 5, 0x0b}, []byte{0x7f, 1, 0x41, 0, 0x0b}))
+	exports := sectionOf(7, vectorOf(export("_initialize", 0, 5), export("bump", 0, 6), export("grow", 0, 7),
 		export("ask", 0, 8), export("chance", 0, 9), export("leave", 0, 10), export("down", 0, 11), export("memory", 2, 0)))
-	bodies := section(10, vector(
+	bodies := sectionOf(10, vectorOf(
 		code(0x41, 0x80, 0x08, 0x41, 7, 0x36, 2, 0), // mem[1024] = 7
 		code( // mem[1024]++, global++; mem[1024]*1000 + global
 			0x41, 0x80, 0x08, 0x41, 0x80, 0x08, 0x28, 2, 0, 0x41, 1, 0x6a, 0x36, 2, 0,
@@ -66,7 +66,7 @@ func smallGuest() []byte {
 		code(0x41, 3, 0x10, 4, 0x42, 0), // proc_exit(3)
 		code(0x10, 11),                  // itself
 	))
-	data := section(11, vector(append([]byte{0, 0x41, 0, 0x0b}, name("ping")...)))
+	data := sectionOf(11, vectorOf(append([]byte{0, 0x41, 0, 0x0b}, name("ping")...)))
 	return bytes.Join([][]byte{[]byte(wasmHeader), types, imports, functions, memory, globals, exports, bodies, data}, nil)
 }
 
@@ -375,9 +375,9 @@ func TestRewrite(t *testing.T) {
 		"nothing":         nil,
 		"another version": []byte("\x00asm\x02\x00\x00\x00"),
 		"no exports":      module(),
-		"start function":  module(section(7, vector()), section(8, []byte{0})),
-		"passive data":    module(section(7, vector()), section(11, vector(append([]byte{1}, name("x")...)))),
-		"computed offset": module(section(7, vector()), section(11, vector(append([]byte{0, 0x41, 1, 0x41, 1, 0x6a, 0x0b}, name("x")...)))),
+		"start function":  module(sectionOf(7, vectorOf()), sectionOf(8, []byte{0})),
+		"passive data":    module(sectionOf(7, vectorOf()), sectionOf(11, vectorOf(append([]byte{1}, name("x")...)))),
+		"computed offset": module(sectionOf(7, vectorOf()), sectionOf(11, vectorOf(append([]byte{0, 0x41, 1, 0x41, 1, 0x6a, 0x0b}, name("x")...)))),
 		"cut short":       smallGuest()[:100],
 	} {
 		if _, err := Rewrite(b); !errors.Is(err, ErrModule) {
@@ -389,6 +389,7 @@ func TestRewrite(t *testing.T) {
 // FuzzRewrite: no module makes the rewriter panic, and what it accepts it can read again.
 func FuzzRewrite(f *testing.F) {
 	f.Add(smallGuest())
+	f.Add(indirect(nil))
 	f.Add([]byte(wasmHeader))
 	f.Fuzz(func(t *testing.T, module []byte) {
 		r, err := Rewrite(module)

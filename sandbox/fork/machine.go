@@ -47,9 +47,8 @@ type Machine struct {
 	fallbacks []string
 }
 
-// maxSpare is how many instances a machine keeps for the next forks. Making one takes
-// wazero half a millisecond, most of it for the table of functions; giving it another
-// memory a tenth of that.
+// maxSpare is how many instances a machine keeps for the next forks: giving one another
+// memory takes less than making one.
 const maxSpare = 16
 
 // Open compiles a guest, or finds it in the cache, and starts it once.

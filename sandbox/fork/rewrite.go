@@ -30,10 +30,15 @@ func GlobalName(n int) string { return "whale.global." + strconv.Itoa(n) }
 
 // Sections of a module (WebAssembly core specification, 5.5.2).
 const (
+	sectionType      = 1
 	sectionImport    = 2
+	sectionFunction  = 3
+	sectionTable     = 4
 	sectionGlobal    = 6
 	sectionExport    = 7
 	sectionStart     = 8
+	sectionElement   = 9
+	sectionCode      = 10
 	sectionData      = 11
 	sectionDataCount = 12
 )
@@ -41,24 +46,22 @@ const (
 // Rewrite makes a module forkable. It refuses a start section (it would run in every
 // fork), passive data and segments at computed offsets.
 func Rewrite(module []byte) (Rewritten, error) {
-	const header = "\x00asm\x01\x00\x00\x00"
-	if len(module) < len(header) || string(module[:len(header)]) != header {
-		return Rewritten{}, fmt.Errorf("%w: not a WebAssembly 1.0 binary", ErrModule)
+	sections, err := split(module)
+	if err != nil {
+		return Rewritten{}, err
 	}
-	var out Rewritten
-	out.Wasm = make([]byte, 0, len(module))
+	if without, ok := withoutTable(sections); ok {
+		sections = without
+	}
+	out := Rewritten{Wasm: make([]byte, 0, len(module))}
 	out.Wasm = append(out.Wasm, header...)
 	var mutable []uint32
 	imported := uint32(0)
 	exported := false
-	for r := (reader{b: module[len(header):]}); len(r.b) > 0; {
-		id := r.byte()
-		body := reader{b: r.bytes()}
-		if r.err != nil {
-			return Rewritten{}, fmt.Errorf("%w: section %d: %w", ErrModule, id, r.err)
-		}
+	for _, s := range sections {
+		body := reader{b: s.body}
 		keep := body.b
-		switch id {
+		switch s.id {
 		case sectionImport:
 			imported = importedGlobals(&body)
 		case sectionGlobal:
@@ -73,14 +76,12 @@ func Rewrite(module []byte) (Rewritten, error) {
 			keep = nil
 		}
 		if body.err != nil {
-			return Rewritten{}, fmt.Errorf("%w: section %d: %w", ErrModule, id, body.err)
+			return Rewritten{}, fmt.Errorf("%w: section %d: %w", ErrModule, s.id, body.err)
 		}
 		if keep == nil {
 			continue
 		}
-		out.Wasm = append(out.Wasm, id)
-		out.Wasm = binary.AppendUvarint(out.Wasm, uint64(len(keep)))
-		out.Wasm = append(out.Wasm, keep...)
+		out.Wasm = appendBytes(append(out.Wasm, s.id), keep)
 	}
 	if !exported {
 		return Rewritten{}, fmt.Errorf("%w: exports nothing", ErrModule)
@@ -89,28 +90,60 @@ func Rewrite(module []byte) (Rewritten, error) {
 	return out, nil
 }
 
+const header = "\x00asm\x01\x00\x00\x00"
+
+// split gives the sections of a module, which share its bytes.
+func split(module []byte) (list []section, _ error) {
+	if len(module) < len(header) || string(module[:len(header)]) != header {
+		return nil, fmt.Errorf("%w: not a WebAssembly 1.0 binary", ErrModule)
+	}
+	for r := (reader{b: module[len(header):]}); len(r.b) > 0; {
+		s := section{r.byte(), r.bytes()}
+		if r.err != nil {
+			return nil, fmt.Errorf("%w: section %d: %w", ErrModule, s.id, r.err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
 // importedGlobals counts the imports that shift the index of the module's own globals.
 func importedGlobals(r *reader) (n uint32) {
 	for left := r.uint(); left > 0 && r.err == nil; left-- {
-		r.bytes() // module
-		r.bytes() // name
-		switch kind := r.byte(); kind {
-		case 0: // function: type index
-			r.uint()
-		case 1: // table: element type, limits
-			r.byte()
-			r.limits()
-		case 2: // memory
-			r.limits()
-		case 3: // global: value type, mutability
-			r.byte()
-			r.byte()
+		if kind, _ := r.imported(); kind == kindGlobal {
 			n++
-		default:
-			r.fail(fmt.Sprintf("import of kind %d", kind))
 		}
 	}
 	return n
+}
+
+// Kinds of imports and exports.
+const (
+	kindFunction = 0
+	kindTable    = 1
+	kindMemory   = 2
+	kindGlobal   = 3
+)
+
+// imported reads an import: its kind and, of a function, its type.
+func (r *reader) imported() (kind byte, index uint32) {
+	r.bytes() // module
+	r.bytes() // name
+	switch kind = r.byte(); kind {
+	case kindFunction:
+		index = r.uint()
+	case kindTable: // element type, limits
+		r.byte()
+		r.limits()
+	case kindMemory:
+		r.limits()
+	case kindGlobal: // value type, mutability
+		r.byte()
+		r.byte()
+	default:
+		r.fail(fmt.Sprintf("import of kind %d", kind))
+	}
+	return kind, index
 }
 
 // mutableGlobals lists the indices of globals that can change.

@@ -34,7 +34,7 @@ var reached = []struct {
 // hostileGuest exports "f0", "f1" and so on: each calls one of the functions with the
 // arguments that it is given.
 func hostileGuest() []byte {
-	types := section(1, vector(
+	types := sectionOf(1, vectorOf(
 		[]byte{0x60, 0, 1, 0x7e}, []byte{0x60, 0, 0}, []byte{0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 3, 0x7f, 0x7e, 0x7f, 1, 0x7f}, []byte{0x60, 1, 0x7f, 0}))
@@ -51,8 +51,8 @@ func hostileGuest() []byte {
 		}
 		bodies = append(bodies, code(body...))
 	}
-	return bytes.Join([][]byte{[]byte(wasmHeader), types, section(2, vector(imports...)), section(3, vector(functions...)),
-		section(5, vector([]byte{0, 2})), section(6, vector([]byte{0x7f, 1, 0x41, 0, 0x0b})), section(7, vector(exports...)), section(10, vector(bodies...))}, nil)
+	return bytes.Join([][]byte{[]byte(wasmHeader), types, sectionOf(2, vectorOf(imports...)), sectionOf(3, vectorOf(functions...)),
+		sectionOf(5, vectorOf([]byte{0, 2})), sectionOf(6, vectorOf([]byte{0x7f, 1, 0x41, 0, 0x0b})), sectionOf(7, vectorOf(exports...)), sectionOf(10, vectorOf(bodies...))}, nil)
 }
 
 // parrot is a Host that reads a request as the sandbox does and answers what it was told.

@@ -1,0 +1,125 @@
+package fork
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// indirect is a module with a table of six places, the first two and the last but one empty:
+// double, increment and answer, which has another type. "one" calls what an index stands for
+// with an argument, "two" without, between instructions with all kinds of immediates.
+// extra are more sections by id; more are more exports.
+func indirect(extra map[byte][]byte, more ...[]byte) []byte {
+	const i32, i64 = 0x7f, 0x7e
+	types := sectionOf(1, vectorOf([]byte{0x60, 1, i32, 1, i32}, []byte{0x60, 0, 1, i32}, []byte{0x60, 2, i32, i32, 1, i32},
+		[]byte{0x60, 1, i32, 1, i32})) // the first once more
+	functions := sectionOf(3, vectorOf([]byte{0}, []byte{3}, []byte{1}, []byte{2}, []byte{0}))
+	elements := sectionOf(9, vectorOf(append([]byte{0, 0x41, 2, 0x0b}, vectorOf([]byte{0}, []byte{1}, []byte{2})...),
+		append([]byte{0, 0x41, 6, 0x0b}, vectorOf([]byte{1})...)))
+	bodies := sectionOf(10, vectorOf(
+		code(0x20, 0, 0x41, 1, 0x74), code(0x20, 0, 0x41, 1, 0x6a), code(0x41, 42),
+		code( // of (index, x): through a block, a loop, an if, a branch table, numbers that hold the opcode, and memory
+			0x41, 0x91, 0x11, 0x1a, 0x42, 0x11, 0x1a, 0x43, 0x11, 0x11, 0x11, 0x11, 0x1a, 0x44, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1a,
+			0x41, 0x11, 0x41, 0x11, 0x41, 0x00, 0xfc, 11, 0, 0x41, 0x11, 0x41, 0x11, 0x41, 0x00, 0xfc, 10, 0, 0,
+			0x02, 0x40, 0x03, 0x40, 0x41, 0, 0x0e, 1, 1, 1, 0x0b, 0x0b, 0x3f, 0, 0x04, 0x40, 0x0b,
+			0x41, 0, 0x28, 2, 0x11, 0x1a, 0x41, 0, 0x41, 1, 0x41, 1, 0x1c, 1, i32, 0x1a,
+			0x20, 1, 0x20, 0, 0x11, 0, 0),
+		code(0x20, 0, 0x11, 1, 0)))
+	exports := sectionOf(7, vectorOf(append([][]byte{export("one", 0, 3), export("two", 0, 4)}, more...)...))
+	module := [][]byte{[]byte(wasmHeader), types}
+	for _, s := range []struct {
+		id   byte
+		body []byte
+	}{{3, functions}, {4, sectionOf(4, vectorOf([]byte{0x70, 0, 8}))}, {5, sectionOf(5, vectorOf([]byte{0, 1}))},
+		{7, exports}, {9, elements}, {10, bodies}} {
+		if other, ok := extra[s.id]; ok {
+			s.body = other
+		}
+		module = append(module, s.body)
+	}
+	return bytes.Join(module, nil)
+}
+
+// results are what the functions of a module give for indices around those of its table: -1
+// where a call ends in a fault.
+func results(t *testing.T, module []byte) (all []int64) {
+	t.Helper()
+	ctx := context.Background()
+	r := wazero.NewRuntime(ctx)
+	defer r.Close(ctx)
+	m, err := r.Instantiate(ctx, module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for index := range uint64(12) {
+		for _, args := range [][]uint64{{index, 20}, {index}} {
+			name := []string{"two", "one"}[len(args)-1]
+			got, err := m.ExportedFunction(name).Call(ctx, args...)
+			switch _, exit := err.(*sys.ExitError); {
+			case exit:
+				t.Fatal(err)
+			case err != nil:
+				all = append(all, -1)
+			default:
+				all = append(all, int64(got[0]))
+			}
+		}
+	}
+	return all
+}
+
+// Indirect calls give what they gave with the table, and fail where they failed.
+func TestWithoutTable(t *testing.T) {
+	module := indirect(nil)
+	sections, err := split(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, ok := withoutTable(sections)
+	if !ok {
+		t.Fatal("the table was kept")
+	}
+	out := []byte(wasmHeader)
+	for _, s := range without {
+		if s.id == sectionTable || s.id == sectionElement {
+			t.Errorf("section %d is still there", s.id)
+		}
+		out = appendBytes(append(out, s.id), s.body)
+	}
+	want, got := results(t, module), results(t, out)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("index %d, call %d: %d, with the table %d", i/2, i%2, got[i], want[i])
+		}
+	}
+	if want[2*2] != 40 || want[2*3] != 21 || want[2*4+1] != 42 || want[2*4] != -1 || want[2*6] != 21 || want[2*7] != -1 {
+		t.Errorf("with the table: %v", want)
+	}
+}
+
+// A table that can be reached otherwise stays.
+func TestWithoutTable_kept(t *testing.T) {
+	for name, module := range map[string][]byte{
+		"exported":          indirect(nil, export("table", 1, 0)),
+		"two tables":        indirect(map[byte][]byte{4: sectionOf(4, vectorOf([]byte{0x70, 0, 8}, []byte{0x70, 0, 1}))}),
+		"passive elements":  indirect(map[byte][]byte{9: sectionOf(9, vectorOf(append([]byte{1, 0}, vectorOf([]byte{0})...)))}),
+		"no elements":       indirect(map[byte][]byte{9: nil}),
+		"far element":       indirect(map[byte][]byte{9: sectionOf(9, vectorOf(append([]byte{0, 0x41, 0xff, 0xff, 0x3f, 0x0b}, vectorOf([]byte{0})...)))}),
+		"table.set":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), code(0x26, 0)))}),
+		"type out of range": indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), code(0x11, 9, 0)))}),
+		"cut short":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), []byte{3, 0, 0x41, 0x80}))}),
+		"too few bodies":    indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code()))}),
+	} {
+		sections, err := split(module)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if _, ok := withoutTable(sections); ok {
+			t.Errorf("%s: done without", name)
+		}
+	}
+}

@@ -144,7 +144,7 @@ func viewRun(r Run) pageView {
 	v.Title = fmt.Sprintf("%s, %s, seed %d", v.Domain, v.Condition, s.Seed)
 	v.Phases, v.Total = viewPhases(t)
 	v.Proposals = viewProposals(v.Phases, v.Total)
-	v.Foretold, v.Basis = viewForetold(s, r.Live == nil)
+	v.Foretold, v.Basis = viewForetold(s, v.Headline.HasResult)
 	for _, x := range t.rejected[:min(len(t.rejected), maxRefused)] {
 		v.Rejected = append(v.Rejected, rejectionRow{
 			ID: short(string(x.Harness.ID)), Where: fmt.Sprintf("%d:%d", x.Err.Line, x.Err.Column),
@@ -157,7 +157,7 @@ func viewRun(r Run) pageView {
 
 // luck says what an accepted harness proves.
 func luck(c engine.Config, s engine.Summary) string {
-	text := fmt.Sprintf("An iteration whose %d candidates are all only as good as the incumbent accepts one of them by luck up to %s of the time (accept_p %g). ",
+	text := fmt.Sprintf("An iteration whose candidates (%d) are only as good as the incumbent accepts one of them by luck up to %s of the time (accept_p %g). ",
 		c.Candidates, share(s.LuckAccepts), c.AcceptP)
 	if c.Racing > 0 {
 		text += fmt.Sprintf("Candidates raced: each was put out early at a chance of %g at most that it would have won. ", c.Racing)
@@ -197,7 +197,7 @@ func viewFacts(s engine.Summary, t timeline) []fact {
 		{"unparsed", share(s.Unparsed), "coverage " + share(s.Coverage)},
 	}
 	if g := s.Gap.Best; g.N > 0 {
-		facts = append(facts, fact{"select − test", signed(g.Mean), "at the best point [" + signed(g.Lo) + ", " + signed(g.Hi) + "]; at the start " + signed(s.Gap.Start.Mean)})
+		facts = append(facts, fact{"select − test", signed(g.Mean), "[" + signed(g.Lo) + ", " + signed(g.Hi) + "] at the best point; at the start " + signed(s.Gap.Start.Mean)})
 	}
 	if len(t.steps) > 0 {
 		facts = append(facts, fact{"largest drift", strconv.FormatFloat(t.drift, 'g', 2, 64), "log-prob, learner − policy"})

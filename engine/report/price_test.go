@@ -50,7 +50,7 @@ func TestForetold(t *testing.T) {
 			t.Errorf("no %q on the page", want)
 		}
 	}
-	r.Live = &Bar{}
+	r.Live, r.Summary.Test.Final = &Bar{}, engine.Interval{}
 	if page, _ := written(t, r); strings.Contains(strings.ReplaceAll(page, "&#43;", "+"), "+100 %") || !strings.Contains(page, "foretold") {
 		t.Error("a run that goes on is judged")
 	}

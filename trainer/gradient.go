@@ -88,10 +88,11 @@ func (t *Trainer) readReference(dir string) error {
 	if _, err := os.Stat(dir); err != nil {
 		return err
 	}
-	_, host, err := t.readSaved(dir)
+	s, err := t.openSaved(dir)
 	if err != nil {
 		return err
 	}
+	defer s.close()
 	if t.reference == nil {
 		if err := t.model.repack(&t.model.packs); err != nil {
 			return err
@@ -100,10 +101,11 @@ func (t *Trainer) readReference(dir string) error {
 			return err
 		}
 	}
-	if a := t.reference.adapters; a != nil {
-		return a.upload(t.reference, host)
+	arena, tensors := t.reference.trained()
+	if t.reference.adapters != nil {
+		t.reference.version++ // their scaled copies; weights of its own have no packed ones
 	}
-	return t.reference.params.Upload(host)
+	return fill(arena, tensors, s.weights, "")
 }
 
 // sibling is a model of the same shape that has weights of its own where this one is

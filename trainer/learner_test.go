@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -295,6 +296,11 @@ func TestLoadRefusesAndKeeps(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, stateFile), []byte(`{"format":1,"weights":"w0","steps":1}`), 0o644)
 		},
 		"moments cut":      func(dir string) error { return os.Truncate(filepath.Join(dir, optimizerFile), 4000) },
+		"moments negative": func(dir string) error { return spoilLast(filepath.Join(dir, optimizerFile), -1) },
+		"moments NaN":      func(dir string) error { return spoilLast(filepath.Join(dir, optimizerFile), float32(math.NaN())) },
+		"weights infinite": func(dir string) error {
+			return spoilLast(filepath.Join(dir, checkpoint.WeightsFile), float32(math.Inf(1)))
+		},
 		"moments gone":     func(dir string) error { return os.Remove(filepath.Join(dir, optimizerFile)) },
 		"weights cut":      func(dir string) error { return os.Truncate(filepath.Join(dir, checkpoint.WeightsFile), 4000) },
 		"another model's":  func(dir string) error { return otherModel(t, dir) },
@@ -314,6 +320,42 @@ func TestLoadRefusesAndKeeps(t *testing.T) {
 		if !freeze(t, tr).equal(before) {
 			t.Errorf("%s: a refused load changed something", name)
 		}
+	}
+}
+
+// spoilLast overwrites the last float of a file.
+func spoilLast(path string, value float32) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(text[len(text)-4:], math.Float32bits(value))
+	return os.WriteFile(path, text, 0o600)
+}
+
+// A state is loaded in place: the device gives out no second set of weights or moments.
+func TestLoadTakesNoRoom(t *testing.T) {
+	dev := cpu(t, 1)
+	tr := serve(t, small(checkpoint.Llama), dev, Options{})
+	update(t, tr, sequencesOf(2, 259, 1))
+	dir := filepath.Join(t.TempDir(), "state")
+	if _, err := tr.Save(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	want := freeze(t, tr)
+	update(t, tr, sequencesOf(2, 259, 2))
+	room, err := dev.Room()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.Reserve(room.Used); err != nil { // the peak counts from here
+		t.Fatal(err)
+	}
+	if err := tr.Load(t.Context(), dir); err != nil || !freeze(t, tr).equal(want) {
+		t.Fatalf("not what was saved (%v)", err)
+	}
+	if after, err := dev.Room(); err != nil || after.Used != room.Used || after.Peak > room.Used {
+		t.Errorf("%d bytes in use, %d at the peak, before %d (%v)", after.Used, after.Peak, room.Used, err)
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"hash"
 	"math"
 	"runtime/debug"
+	"slices"
 
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -118,35 +119,34 @@ func ropeTables(theta float64, d, positions int) (cos, sin []float32) {
 // in returns the view of an arena that a span names.
 func (s span) in(arena cuda.Floats) cuda.Floats { return arena.Slice(s.at, s.at+s.n) }
 
-// load fills the weights from a checkpoint, which must hold every tensor of the config.
-// Nothing changes unless all of it can be read.
+// load fills the weights from a checkpoint, which must hold every tensor of the config. After
+// an error the weights are of no use.
 func (m *Model) load(c *checkpoint.Checkpoint) error {
 	if err := c.Match(m.Config); err != nil {
 		return err
 	}
-	host, err := readTensors(c, m.layout.tensors, m.layout.size)
-	if err != nil {
-		return err
-	}
-	return m.upload(host)
+	m.version++
+	m.baseVersion++
+	return fill(m.params, m.layout.tensors, c, "")
 }
 
 // readTensors reads tensors into a host copy of their arena. Values that are not finite are
 // refused.
 func readTensors(c *checkpoint.Checkpoint, tensors []named, size int) ([]float32, error) {
 	host := make([]float32, size)
-	for _, t := range tensors {
-		values := host[t.at : t.at+t.n]
-		if err := c.Float32Into(t.Name, values); err != nil {
-			return nil, err
-		}
-		for i, v := range values {
-			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return nil, fmt.Errorf("tensor %q: element %d is %v: %w", t.Name, i, v, checkpoint.ErrFormat)
-			}
-		}
+	err := eachTensor(c, "", tensors, func(t named, values []float32) error {
+		copy(host[t.at:], values)
+		return nil
+	})
+	return host, err
+}
+
+// changed notes that what is trained is another now.
+func (m *Model) changed() {
+	m.version++
+	if m.adapters == nil {
+		m.baseVersion++
 	}
-	return host, nil
 }
 
 // upload replaces all weights; host has the model's layout.
@@ -209,25 +209,50 @@ func onDevice(arena cuda.Floats) func(at int, to []float32) error {
 // identify hashes tensors behind a beginning, a piece at a time: a copy of the whole on the
 // host would be the peak of a fine-tune.
 func identify(beginning string, tensors []named, read func(at int, to []float32) error) (engine.WeightsID, error) {
-	sum := sha256.New()
-	sum.Write([]byte(beginning))
-	piece := make([]float32, 1<<16)
-	buffer := make([]byte, 0, 4*len(piece))
+	sum := newDigest(beginning)
+	piece := make([]float32, digestPiece)
 	for _, t := range tensors {
-		sum.Write([]byte(t.Name))
+		sum.name(t.Name)
 		for at := 0; at < t.n; at += len(piece) {
 			values := piece[:min(len(piece), t.n-at)]
 			if err := read(t.at+at, values); err != nil {
 				return "", err
 			}
-			buffer = buffer[:0]
-			for _, v := range values {
-				buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
-			}
-			sum.Write(buffer)
+			sum.add(values)
 		}
 	}
-	return engine.WeightsID("w" + hex.EncodeToString(sum.Sum(nil))[:16]), nil
+	return sum.id(), nil
+}
+
+// digest is an id in the making: of a beginning and then, tensor by tensor, name and values.
+type digest struct {
+	sum    hash.Hash
+	buffer []byte
+}
+
+// digestPiece is how many floats are hashed at once.
+const digestPiece = 1 << 16
+
+func newDigest(beginning string) *digest {
+	d := &digest{sum: sha256.New(), buffer: make([]byte, 0, 4*digestPiece)}
+	d.name(beginning)
+	return d
+}
+
+func (d *digest) name(text string) { d.sum.Write([]byte(text)) }
+
+func (d *digest) add(values []float32) {
+	for piece := range slices.Chunk(values, digestPiece) {
+		d.buffer = d.buffer[:0]
+		for _, v := range piece {
+			d.buffer = binary.LittleEndian.AppendUint32(d.buffer, math.Float32bits(v))
+		}
+		d.sum.Write(d.buffer)
+	}
+}
+
+func (d *digest) id() engine.WeightsID {
+	return engine.WeightsID("w" + hex.EncodeToString(d.sum.Sum(nil))[:16])
 }
 
 // items lists an arena's tensors for writing, names prefixed, as dtype.

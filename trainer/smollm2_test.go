@@ -30,7 +30,7 @@ func smollm2Path(t *testing.T) string {
 // would choose the same id as float32 does. WHALE_TOKENS is how many are sampled.
 func TestSmolLM2PolicyAndLearnerAgree(t *testing.T) {
 	path := smollm2Path(t)
-	tokens := 64
+	tokens := 32
 	if text := os.Getenv("WHALE_TOKENS"); text != "" {
 		var err error
 		if tokens, err = strconv.Atoi(text); err != nil {

@@ -52,7 +52,7 @@ func TestNeighbours(t *testing.T) {
 		// The worker of the guest has a session, so this goes to the other.
 		neighbour := load(t, box, fourTurns)
 		own, beside := guest.posts()[0].peek(), guest.posts()[1].peek()
-		if beside == nil || own.load(guest.harness.ID) != 1 {
+		if beside == nil || own.load(guest.harness.ID, 0) != 1 {
 			t.Fatalf("%s: not on two workers", d.name)
 		}
 		close(finish)
@@ -71,6 +71,46 @@ func TestNeighbours(t *testing.T) {
 	}
 	for _, box := range boxes {
 		closeBox(t, box)
+	}
+}
+
+// TestBothWorkers: a program that has run as often as its loading costs is loaded by the next
+// worker as soon as it would wait for the first.
+func TestBothWorkers(t *testing.T) {
+	box := openOwn(t, Config{Workers: 2, Engine: Interpret})
+	defer closeBox(t, box)
+	p := load(t, box, fourTurns).(*program)
+	for range loadingCosts {
+		if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if box.workers[1].peek() != nil {
+		t.Error("runs one after the other went to two workers")
+	}
+	waiting, finish, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{
+			generate: func([]engine.Message, engine.GenerateOptions) ([]engine.Reply, error) {
+				close(waiting)
+				<-finish
+				return []engine.Reply{{Handle: 1, Text: "nothing to call", Stop: engine.StopEnd, Tokens: 1}}, nil
+			}})
+		ended <- err
+	}()
+	<-waiting
+	if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+		t.Error(err)
+	}
+	const absent = 100
+	for n, w := range box.workers {
+		if w.load(p.harness.ID, absent) >= absent {
+			t.Errorf("worker %d has no image", n)
+		}
+	}
+	close(finish)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

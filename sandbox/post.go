@@ -81,13 +81,11 @@ func (w *post) living() (*process, error) {
 	return s.p, s.err
 }
 
-// missing is how many sessions a missing image weighs.
-const missing = 8
-
-// load is how many sessions are open on the post, and what a program's image would add.
-func (w *post) load(id engine.HarnessID) int {
+// load is how many sessions are open on the post; missing is what the lack of a program's
+// image adds.
+func (w *post) load(id engine.HarnessID, missing int) int {
 	if p := w.peek(); p != nil {
-		return p.load(id)
+		return p.load(id, missing)
 	}
 	return missing
 }

@@ -151,7 +151,7 @@ func (p *process) bury(fd int) {
 	}
 }
 
-func (p *process) load(id engine.HarnessID) int {
+func (p *process) load(id engine.HarnessID, missing int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.images[id] == nil {

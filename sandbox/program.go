@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
@@ -18,8 +19,9 @@ type program struct {
 	cost    LoadCost
 	code    string // what its workers load: the lowered source, or a wasm module
 	rival   *rival // nil: it stays with its engine
-	holders int    // guarded by sandbox.mu
-	closed  bool   // no holder is left; guarded by sandbox.mu
+	runs    atomic.Int64
+	holders int  // guarded by sandbox.mu
+	closed  bool // no holder is left; guarded by sandbox.mu
 }
 
 // prepare loads the source in one worker, so that a bad one is found.
@@ -43,14 +45,18 @@ func (p *program) posts() []*post {
 	return p.sandbox.workers
 }
 
-// choose picks the worker with the fewest sessions; one that has the program's image is
-// preferred, since loading takes as long as a dozen rollouts.
+// loadingCosts is how many rollouts take as long as a worker takes to load an image.
+const loadingCosts = 32
+
+// choose picks the worker with the fewest sessions. A missing image weighs as many as the
+// program still has to run before it was worth loading everywhere.
 func (p *program) choose() *post {
 	posts := p.posts()
+	missing := int(max(0, loadingCosts-p.runs.Load()))
 	best := posts[0]
-	least := best.load(p.harness.ID)
+	least := best.load(p.harness.ID, missing)
 	for _, w := range posts[1:] {
-		if n := w.load(p.harness.ID); n < least {
+		if n := w.load(p.harness.ID, missing); n < least {
 			best, least = w, n
 		}
 	}
@@ -83,6 +89,7 @@ func (p *program) run(ctx context.Context, start engine.Start, host engine.Host)
 	if err != nil {
 		return use, p.fault(err)
 	}
+	p.runs.Add(1)
 	l, err := process.hold(ctx, p)
 	if err != nil {
 		return use, err

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/frames"
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
 
@@ -71,7 +72,7 @@ func Open(ctx context.Context, folder string) (*Compiler, error) {
 	}
 	sources["go.mod"] = []byte("module " + module + "\n\ngo " + parts[0] + "." + parts[1] + "\n")
 	sum := sha256.New()
-	sum.Write(version)
+	fmt.Fprintf(sum, "%s frames %d\n", version, frames.Version)
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(sources[name]), sources[name])
 	}
@@ -173,7 +174,12 @@ func (c *Compiler) build(ctx context.Context, folder, source string) ([]byte, er
 	if err != nil {
 		return nil, refusal(string(out), err)
 	}
-	return os.ReadFile(wasm)
+	module, err := os.ReadFile(wasm)
+	if err != nil {
+		return nil, err
+	}
+	module, _, err = frames.Rebase(module)
+	return module, err
 }
 
 // position matches a message of the compiler about the candidate.

@@ -100,8 +100,19 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_backward(dev, &s) })
 }
 
+// PageFloats is the room that n keys or values take in a paged cache: where a cache of
+// precision BF16 is kept in bfloat16, half of what they are.
+func (d *Device) PageFloats(p Precision, n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ptr == nil {
+		return 0
+	}
+	return int(C.whale_page_floats(d.ptr, C.whale_precision(p), C.size_t(max(n, 0))))
+}
+
 // Paged is attention over a paged cache of one layer: KeyPages and ValuePages are
-// [Pages, P, K*HeadD]. Row t belongs to sequence Seq[t] at position Pos[t]; PageTable
+// [Pages, P, K*HeadD], in PageFloats of Precision. Row t belongs to sequence Seq[t] at position Pos[t]; PageTable
 // [B, MaxPages] maps position / P to a page. PagedStore writes the rows' Key (after norm and
 // RoPE) and Value to their pages and does not use Query and Out; PagedAttend reads positions
 // 0..Pos[t] of the pages and does not use Key and Value. Rows have the same bits as in
@@ -133,8 +144,9 @@ func (c *check) paged(a *Paged) {
 	c.holds("Seq", a.Seq.memory, a.T)
 	c.holds("Pos", a.Pos.memory, a.T)
 	c.holds("PageTable", a.PageTable.memory, a.B*a.MaxPages)
-	c.holds("KeyPages", a.KeyPages.memory, a.Pages*a.P*a.K*a.HeadD)
-	c.holds("ValuePages", a.ValuePages.memory, a.Pages*a.P*a.K*a.HeadD)
+	room := c.d.PageFloats(a.Precision, a.Pages*a.P*a.K*a.HeadD)
+	c.holds("KeyPages", a.KeyPages.memory, room)
+	c.holds("ValuePages", a.ValuePages.memory, room)
 }
 
 // PagedStore writes keys and values of the rows to the cache; see Paged. A sequence, position

@@ -97,6 +97,10 @@ func TestRowOpsStandAlone(t *testing.T) {
 
 // cache is a paged cache filled from dense keys and values, its pages in scrambled order.
 func (b *bed) cache(s attShape, P int, k, v []float32) Paged {
+	return b.cacheOf(Float32, s, P, k, v)
+}
+
+func (b *bed) cacheOf(precision Precision, s attShape, P int, k, v []float32) Paged {
 	B, most := len(s.start)-1, 0
 	for i := range B {
 		most = max(most, int(s.start[i+1]-s.start[i]))
@@ -108,9 +112,10 @@ func (b *bed) cache(s attShape, P int, k, v []float32) Paged {
 		table[i] = int32(scrambled[i])
 	}
 	seq, pos := s.rows()
-	a := Paged{T: s.T(), B: B, H: s.H, K: s.K, HeadD: s.d, P: P, Pages: pages, MaxPages: perSeq, LdQ: s.H * s.d,
+	room := b.PageFloats(precision, pages*P*s.K*s.d)
+	a := Paged{T: s.T(), B: B, H: s.H, K: s.K, HeadD: s.d, P: P, Pages: pages, MaxPages: perSeq, Precision: precision, LdQ: s.H * s.d,
 		LdKV: s.K * s.d, LdO: s.H * s.d, Scale: float32(s.scale()), Seq: b.ints(seq), Pos: b.ints(pos), PageTable: b.ints(table),
-		Key: b.put(k), Value: b.put(v), KeyPages: b.poison(pages * P * s.K * s.d), ValuePages: b.poison(pages * P * s.K * s.d)}
+		Key: b.put(k), Value: b.put(v), KeyPages: b.poison(room), ValuePages: b.poison(room)}
 	b.must(b.PagedStore(a))
 	return a
 }

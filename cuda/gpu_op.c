@@ -186,18 +186,26 @@ whale_status gpu_attention_backward(whale_device *dev, const whale_attention_gra
     return gpu_launch_kernel(dev, k);
 }
 
+static whale_status check_pairs(whale_device *dev, const whale_paged *a) {
+    if (a->precision != WHALE_BF16 || a->K * a->d % 2 == 0) return WHALE_OK;
+    snprintf(dev->error, sizeof dev->error, "a cache in bfloat16 holds pairs: K*d is %d", a->K * a->d);
+    return WHALE_BAD_SHAPE;
+}
+
 whale_status gpu_paged_store(whale_device *dev, const whale_paged *a) {
+    TRY(check_pairs(dev, a));
     return RUN(dev, paged_store, *a, .grid = {(unsigned)a->T}, .shared = 16);
 }
 
 /* Rows [0, first) each decode another sequence; from there on some follow each other. */
 whale_status gpu_paged_attend(whale_device *dev, const whale_paged *a) {
     TRY(check_width(dev, a->d));
+    TRY(check_pairs(dev, a));
     if (a->T == 0) return WHALE_OK;
     const int32_t *seq = gpu_on_host(dev, a->seq, (size_t)a->T);
     int first = 0, G = a->H / a->K, groups = (G + decode_heads - 1) / decode_heads, dp = padded(a->d);
     while (first < a->T && (first + 1 == a->T || seq[first + 1] != seq[first])) first++;
-    gpu_kernel decode = dp == 32 ? kernel_decode_d32 : dp == 64 ? kernel_decode_d64 : kernel_decode_d128;
+    gpu_kernel decode = of_width(kernel_decode_f32_d32, a->precision, a->d);
     TRY(gpu_launch_kernel(dev, (gpu_launch){.kernel = decode, .grid = {(unsigned)first, (unsigned)(a->K * groups)}, .args = a, .size = sizeof *a,
                                  .shared = 16 * decode_heads * ((size_t)dp + 2) * sizeof(float)}));
     paged_args p = {*a, first};

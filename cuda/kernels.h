@@ -49,9 +49,12 @@
     KERNEL(paged, paged_bf16_d32, 128)            \
     KERNEL(paged, paged_bf16_d64, 128)            \
     KERNEL(paged, paged_bf16_d128, 128)           \
-    KERNEL(paged, decode_d32, 128)                \
-    KERNEL(paged, decode_d64, 128)                \
-    KERNEL(paged, decode_d128, 128)               \
+    KERNEL(paged, decode_f32_d32, 128)            \
+    KERNEL(paged, decode_f32_d64, 128)            \
+    KERNEL(paged, decode_f32_d128, 128)           \
+    KERNEL(paged, decode_bf16_d32, 128)           \
+    KERNEL(paged, decode_bf16_d64, 128)           \
+    KERNEL(paged, decode_bf16_d128, 128)          \
     KERNEL(head, cross_entropy, 256)              \
     KERNEL(head, sample_rows, 256)                \
     KERNEL(optimizer, squares_part, 256)          \

@@ -221,6 +221,10 @@ static whale_status check_pages(whale_device *dev, const whale_paged *a, int who
     return WHALE_OK;
 }
 
+size_t whale_page_floats(whale_device *dev, whale_precision precision, size_t n) {
+    return dev->gpu && precision == WHALE_BF16 ? (n + 1) / 2 : n;
+}
+
 /* Copies only: rows in order, so that the last of two rows for one position stays. */
 whale_status whale_paged_store(whale_device *dev, const whale_paged *a) {
     REQUIRE(a->T >= 0 && a->B >= 0 && a->K > 0 && a->d > 0 && (a->T == 0 || a->ldkv / a->K >= a->d));

@@ -5,14 +5,18 @@
  * rows that each decode another sequence share nothing but their group's heads. */
 #include "attention.cuh"
 
+/* What a cache holds: floats, or bfloat16 in one of that precision (PARTS 1). */
+template <int PARTS> struct cached { typedef float number; };
+template <> struct cached<1> { typedef uint16_t number; };
+
 /* The place of position j of a sequence: row of the cache [pages * P]. */
 DEVICE size_t cache_row(const whale_paged &a, int seq, int j) {
     return (size_t)a.page_table[(size_t)seq * a.max_pages + j / a.P] * a.P + j % a.P;
 }
 
 /* Writes keys and values of a row to its place. A block is a row; if several rows of the call
- * name one place, the last stays: a row that finds a later one steps back. 16 K d bytes a row,
- * and T * 12 bytes that stay in cache. */
+ * name one place, the last stays: a row that finds a later one steps back. 16 K d bytes a row, 12 if
+ * the cache is bfloat16, and T * 12 bytes that stay in cache. */
 KERNEL(128, paged_store, whale_paged) {
     SHARED(uint32_t, later); /* [4] by warp */
     int t = blockIdx.x, width = a.K * a.d;
@@ -23,6 +27,13 @@ KERNEL(128, paged_store, whale_paged) {
     __syncthreads();
     if (later[0] | later[1] | later[2] | later[3]) return;
     size_t to = cache_row(a, a.seq[t], a.pos[t]) * width, from = (size_t)t * a.ldkv;
+    if (a.precision == WHALE_BF16) {
+        for (int i = 2 * threadIdx.x; i < width; i += 256) {
+            ((uint32_t *)a.kpages)[(to + i) / 2] = pack_bf16(a.k[from + i], a.k[from + i + 1]);
+            ((uint32_t *)a.vpages)[(to + i) / 2] = pack_bf16(a.v[from + i], a.v[from + i + 1]);
+        }
+        return;
+    }
     for (int i = threadIdx.x; i < width; i += 128) {
         a.kpages[to + i] = a.k[from + i];
         a.vpages[to + i] = a.v[from + i];
@@ -31,8 +42,9 @@ KERNEL(128, paged_store, whale_paged) {
 
 /* 64 rows (row of the call, head): those from row `first` on that follow each other in one
  * sequence are attended together, then the next such run, until the tile is done. Bytes and
- * bound as in attention.cu. */
+ * bound as in attention.cu, with keys and values of 2 bytes if the cache is bfloat16. */
 template <int PARTS, int DP> DEVICE void paged(const paged_args &args) {
+    typedef typename cached<PARTS>::number number;
     const whale_paged &a = args.a;
     SHARED(uint32_t, shared);
     const int KEYS = FORWARD_KEYS(PARTS), G = a.H / a.K, kv = blockIdx.y, width = a.K * a.d;
@@ -52,9 +64,9 @@ template <int PARTS, int DP> DEVICE void paged(const paged_args &args) {
         begin(s);
         for (int j0 = 0; j0 < keys; j0 += KEYS) {
             __syncthreads(); /* the last tile was read */
-            auto at = [&](const float *x) {
-                return [=, &a](int r) -> const float * {
-                    return j0 + r < keys ? x + cache_row(a, seq, j0 + r) * width + kv * a.d : NULL;
+            auto at = [&](const float *pages) {
+                return [=, &a](int r) -> const number * {
+                    return j0 + r < keys ? (const number *)pages + cache_row(a, seq, j0 + r) * width + kv * a.d : NULL;
                 };
             };
             load_rows<PARTS, DP>(K, KEYS, a.d, 1.0f, at(a.kpages));
@@ -76,11 +88,13 @@ template <int PARTS, int DP> DEVICE void paged(const paged_args &args) {
 /* A block is one row and up to decode_heads query heads of one key/value head. A warp is four
  * eights; each eight of lanes walks every 16th key with a running softmax of its own, a lane
  * holding DP/8 numbers of a row in pieces of 4, so that an eight reads 128 bytes at once. The
- * 16 results are brought together through shared memory, in a fixed order. float32 throughout.
+ * 16 results are brought together through shared memory, in a fixed order. Sums are float32
+ * whatever the cache holds.
  *
- * Bytes moved: 8 d a key and row, once for each group of decode_heads; work 4 d multiply-adds a
+ * Bytes moved: 8 d a key and row, 4 d if the cache is bfloat16, once for each group of decode_heads; work 4 d multiply-adds a
  * key and head. Bound: memory bandwidth, as long as there are some hundred blocks. */
-template <int DP> DEVICE void decode(const whale_paged &a) {
+template <int PARTS, int DP> DEVICE void decode(const whale_paged &a) {
+    typedef typename cached<PARTS>::number number;
     SHARED(float, shared); /* [16 eights][heads][2 + DP] */
     const int N = DP / 8, G = a.H / a.K, groups = (G + decode_heads - 1) / decode_heads;
     int t = blockIdx.x, kv = blockIdx.y / groups, g0 = blockIdx.y % groups * decode_heads, heads = min(decode_heads, G - g0);
@@ -105,7 +119,7 @@ template <int DP> DEVICE void decode(const whale_paged &a) {
 #pragma unroll
         for (int i = 0; i < N; i += 4) {
             int c = i * 8 + lane * 4;
-            float4 x = four(in ? a.kpages + at : NULL, c, a.d, 1.0f), y = four(in ? a.vpages + at : NULL, c, a.d, 1.0f);
+            float4 x = four(in ? (const number *)a.kpages + at : NULL, c, a.d, 1.0f), y = four(in ? (const number *)a.vpages + at : NULL, c, a.d, 1.0f);
             k[i] = x.x, k[i + 1] = x.y, k[i + 2] = x.z, k[i + 3] = x.w;
             v[i] = y.x, v[i + 1] = y.y, v[i + 2] = y.z, v[i + 3] = y.w;
         }
@@ -153,6 +167,9 @@ KERNEL(128, paged_f32_d128, paged_args) { paged<3, 128>(a); }
 KERNEL(128, paged_bf16_d32, paged_args) { paged<1, 32>(a); }
 KERNEL(128, paged_bf16_d64, paged_args) { paged<1, 64>(a); }
 KERNEL(128, paged_bf16_d128, paged_args) { paged<1, 128>(a); }
-KERNEL(128, decode_d32, whale_paged) { decode<32>(a); }
-KERNEL(128, decode_d64, whale_paged) { decode<64>(a); }
-KERNEL(128, decode_d128, whale_paged) { decode<128>(a); }
+KERNEL(128, decode_f32_d32, whale_paged) { decode<3, 32>(a); }
+KERNEL(128, decode_f32_d64, whale_paged) { decode<3, 64>(a); }
+KERNEL(128, decode_f32_d128, whale_paged) { decode<3, 128>(a); }
+KERNEL(128, decode_bf16_d32, whale_paged) { decode<1, 32>(a); }
+KERNEL(128, decode_bf16_d64, whale_paged) { decode<1, 64>(a); }
+KERNEL(128, decode_bf16_d128, whale_paged) { decode<1, 128>(a); }

@@ -91,6 +91,60 @@ func TestAttentionInBF16(t *testing.T) {
 	}
 }
 
+// A cache in bfloat16 takes half the room. Rows that decode are attention over the rounded keys and
+// values in float32, rows of a prompt that of rounded factors; nothing beside what was stored is read.
+func TestPagedCacheInBF16(t *testing.T) {
+	for _, way := range []string{"simt", "simt checked"} {
+		b := openBed(t, way, 1)
+		for _, s := range []attShape{
+			{start: []int32{0, 50, 51, 70}, H: 4, K: 2, d: 32}, {start: []int32{0, 33}, H: 6, K: 2, d: 20}, {start: []int32{0, 40, 70}, H: 8, K: 1, d: 64},
+			{start: []int32{0, 9}, H: 3, K: 1, d: 6}, {start: []int32{0, 20, 21}, H: 2, K: 2, d: 128},
+		} {
+			T, width := s.T(), s.H*s.d
+			q, k, v := random(1, T*width), random(2, T*s.K*s.d), random(3, T*s.K*s.d)
+			a := b.cacheOf(BF16, s, 5, k, v)
+			if got, want := a.KeyPages.Len(), (a.Pages*a.P*s.K*s.d+1)/2; got != want {
+				t.Errorf("%s: the cache takes %d floats, want %d", s.name(), got, want)
+			}
+			a.Query, a.Out = b.put(q), b.poison(T*width)
+			b.must(b.PagedAttend(a))
+			want, _ := refAttention(s, rounded(q), rounded(k), rounded(v))
+			near(t, s.name()+" prompts", b.get(a.Out), want, 2e-2)
+			seq, pos := s.rows()
+			want, _ = refAttention(s, wide(q), rounded(k), rounded(v))
+			for row := range T {
+				a.T, a.Seq, a.Pos = 1, b.ints(seq[row:row+1]), b.ints(pos[row:row+1])
+				a.Query, a.Out = b.put(q[row*width:(row+1)*width]), b.poison(width)
+				b.must(b.PagedAttend(a))
+				near(t, fmt.Sprintf("%s row %d", s.name(), row), b.get(a.Out), want[row*width:(row+1)*width], 3e-6)
+			}
+		}
+	}
+}
+
+// What the kernels can't do is refused by name.
+func TestShapesWithoutKernels(t *testing.T) {
+	b := openBed(t, "simt", 1)
+	f, ids := b.poison(2000), b.ints([]int32{0, 1})
+	odd := Paged{T: 1, B: 1, H: 1, K: 1, HeadD: 5, P: 2, Pages: 1, MaxPages: 1, LdQ: 5, LdKV: 5, LdO: 5, Precision: BF16, Seq: ids, Pos: ids,
+		PageTable: ids, Query: f, Key: f, Value: f, KeyPages: f, ValuePages: f, Out: f}
+	wide := odd
+	wide.HeadD, wide.LdQ, wide.LdKV, wide.LdO = 160, 160, 160, 160
+	for says, err := range map[string]error{
+		"a cache in bfloat16 holds pairs: K*d is 5":           b.PagedStore(odd),
+		"holds pairs":                                         b.PagedAttend(odd),
+		"heads of width 160: there are kernels for up to 128": b.PagedAttend(wide),
+		"paged attend: heads of width 160":                    b.PagedAttend(wide),
+	} {
+		if !errors.Is(err, BadShape) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want BadShape with %q", err, says)
+		}
+	}
+	if b.Has(Int8) {
+		t.Error("there is no product in 8 bits")
+	}
+}
+
 // mutant is a kernel file in which one thing is wrong, and an operator that it breaks.
 type mutant struct {
 	file, from, to string

@@ -199,13 +199,16 @@ whale_status whale_attention_backward(whale_device *dev, const whale_attention_g
  * position pos[t]; page_table [B, max_pages] maps position / P to a page; a page outside
  * [0, pages) is WHALE_BAD_SHAPE. store writes the rows'
  * keys (after norm and RoPE) and values to their pages; attend reads positions 0..pos[t].
- * All rows of a call are stored before any is attended. Same bits as whale_attention_forward
+ * All rows of a call are stored before any is attended. A cache of precision BF16 holds bfloat16 on
+ * devices that say so (whale_page_floats): keys and values rounded to nearest even, two to a float;
+ * the same precision stores and attends. Same bits as whale_attention_forward
  * for the same row (both walk the keys in the same blocks of absolute position). */
 typedef struct {
     int T, B, H, K, d, P, pages, max_pages, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *seq, *pos, *page_table;
     const float *q, *k, *v; float *kpages, *vpages; float *o;
 } whale_paged;
+size_t whale_page_floats(whale_device *dev, whale_precision precision, size_t n); /* that n keys or values take in a cache */
 whale_status whale_paged_store(whale_device *dev, const whale_paged *a);
 whale_status whale_paged_attend(whale_device *dev, const whale_paged *a);
 

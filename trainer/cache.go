@@ -7,7 +7,8 @@ import "github.com/seed-7c27e6b8/whale/cuda"
 type cache struct {
 	*pages
 	count        int // pages
-	width        int // K*d
+	width        int // K*d, an even number
+	precision    cuda.Precision
 	keys, values []cuda.Floats
 	memory       cuda.Floats
 	version      uint64 // of the weights that filled it
@@ -16,12 +17,13 @@ type cache struct {
 func newCache(m *Model, tokens int) (*cache, error) {
 	c := m.Config
 	layers := len(c.Layers)
-	k := &cache{count: (tokens + pageTokens - 1) / pageTokens, width: c.KVHeads * c.HeadDim,
+	k := &cache{count: (tokens + pageTokens - 1) / pageTokens, precision: m.precision, width: c.KVHeads * c.HeadDim,
 		keys: make([]cuda.Floats, layers), values: make([]cuda.Floats, layers)}
 	var a arena
+	size := k.floats(m.dev, k.count*pageTokens)
 	for i := range layers {
-		a.want(&k.keys[i], k.count*pageTokens*k.width)
-		a.want(&k.values[i], k.count*pageTokens*k.width)
+		a.want(&k.keys[i], size)
+		a.want(&k.values[i], size)
 	}
 	var err error
 	k.memory, err = a.reserve(m.dev)
@@ -29,12 +31,15 @@ func newCache(m *Model, tokens int) (*cache, error) {
 	return k, err
 }
 
+// floats is what keys or values of so many tokens take in a layer.
+func (k *cache) floats(dev *cuda.Device, tokens int) int {
+	return dev.PageFloats(k.precision, tokens*k.width)
+}
+
 // cacheTokens is the default size: what 65,536 tokens need, at most 512 MiB, at least one
 // sequence of full length.
 func cacheTokens(m *Model) int {
-	c := m.Config
-	perToken := 2 * 4 * len(c.Layers) * c.KVHeads * c.HeadDim
-	return max(min(1<<16, 512<<20/perToken), m.context)
+	return max(min(1<<16, 512<<20/int(cacheBytes(m))), m.context)
 }
 
 // copyTokens copies the first n tokens of a page to another, in all layers.
@@ -43,8 +48,8 @@ func (k *cache) copyTokens(dev *cuda.Device, to, from *page, n int) error {
 	for i := range k.keys {
 		for _, x := range []cuda.Floats{k.keys[i], k.values[i]} {
 			at := func(g *page) cuda.Floats {
-				begin := int(g.index) * pageTokens * k.width
-				return x.Slice(begin, begin+n*k.width)
+				begin := k.floats(dev, int(g.index)*pageTokens)
+				return x.Slice(begin, begin+k.floats(dev, n))
 			}
 			err = first(err, dev.Copy(at(to), at(from)))
 		}

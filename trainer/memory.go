@@ -116,7 +116,7 @@ func planMemory(c checkpoint.Config, dev *cuda.Device, o *Options) (Memory, erro
 			for micro := max(o.MicroTokens, longest); ; micro = max(micro/2, longest) {
 				p := fixed.with(m, micro, recompute, cache)
 				if free := o.Memory - p.Total(); free >= 0 {
-					cache += min(most-cache, int(free/cacheBytes(c)))
+					cache += min(most-cache, int(free/cacheBytes(m)))
 					o.MicroTokens, o.Recompute, o.CacheTokens = micro, recompute, cache
 					return fixed.with(m, micro, recompute, cache), nil
 				}
@@ -172,7 +172,7 @@ func (p Memory) with(m *Model, micro int, recompute bool, cache int) Memory {
 	p.MicroTokens, p.Recompute, p.CacheTokens = micro, recompute, cache
 	p.Activations = floatBytes * int64(tape.size-logits)
 	p.Logits += floatBytes * int64(logits)
-	p.Cache = int64(cache) * cacheBytes(m.Config)
+	p.Cache = int64(cache) * cacheBytes(m)
 	return p
 }
 
@@ -197,6 +197,7 @@ func (t *Trainer) Reached() Memory {
 }
 
 // cacheBytes is what a token takes in the cache.
-func cacheBytes(c checkpoint.Config) int64 {
-	return 2 * floatBytes * int64(len(c.Layers)*c.KVHeads*c.HeadDim)
+func cacheBytes(m *Model) int64 {
+	c := m.Config
+	return 2 * floatBytes * int64(len(c.Layers)*m.dev.PageFloats(m.precision, c.KVHeads*c.HeadDim))
 }

@@ -109,3 +109,34 @@ func TestNanoDecodeOnSIMT(t *testing.T) {
 		}
 	}
 }
+
+// With a cache in bfloat16 the policy's log-probabilities stay within its rounding of the learner's.
+func TestNanoDecodeInBF16OnSIMT(t *testing.T) {
+	tr := serve(t, nano(), simt(t), Options{Precision: cuda.BF16})
+	if err := tr.InitMimetic(1); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tr.Memory().Cache, int64(tr.Memory().CacheTokens)*cacheBytes(tr.model); got != want || 2*cacheBytes(tr.model) != 8*int64(len(nano().Layers)*nano().KVHeads*nano().HeadDim) {
+		t.Errorf("the cache takes %d bytes, a token %d", got, cacheBytes(tr.model))
+	}
+	r := mixedRequests(1)[0]
+	r.MaxTokens, r.Sampling = 20, engine.Sampling{Temperature: 1, TopP: 1}
+	c, err := tr.Policy().Generate(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := Row{IDs: append(slices.Clone(r.Prompt), c.Sampled...)}
+	row.Weights = make([]float32, len(row.IDs))
+	for i := len(r.Prompt); i < len(row.IDs); i++ {
+		row.Weights[i] = 1
+	}
+	scores, err := tr.Score(t.Context(), []Row{row})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range scores[0] {
+		if d := math.Abs(float64(x - c.LogProbs[i])); !(d < 2e-2) {
+			t.Errorf("id %d: the policy says %v, the learner %v", i, c.LogProbs[i], x)
+		}
+	}
+}

@@ -37,6 +37,7 @@ extern __thread simt_view *simt_now __attribute__((tls_model("initial-exec")));
 #define __restrict__ __restrict
 
 struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) uint2 { unsigned x, y; };
 
 /* ---- handing over: run.cpp ---- */
 

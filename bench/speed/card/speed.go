@@ -162,7 +162,7 @@ func (m *model) train(ctx context.Context, t *trainer.Trainer, s settings, r *re
 }
 
 // measureDecode is the time of replies of full length less that of replies of one id. The bound is
-// reading all weights in bfloat16 once a step, and each sequence's keys and values.
+// reading all weights in bfloat16 once a step, and each sequence's keys and values, likewise.
 func measureDecode(ctx context.Context, t *trainer.Trainer, c checkpoint.Config, batch int, s settings, r *report, seed uint64) (decode, error) {
 	var took [2]float64
 	for warm := range 2 {
@@ -181,7 +181,7 @@ func measureDecode(ctx context.Context, t *trainer.Trainer, c checkpoint.Config,
 	}
 	seconds := max(took[1]-took[0], 1e-9) / float64(s.sampled-1)
 	length := float64(s.prompt) + float64(s.sampled)/2
-	bytes := 2*float64(parameters(c)) + float64(batch)*length*float64(len(c.Layers)*2*c.KVHeads*c.HeadDim*4)
+	bytes := 2*float64(parameters(c)) + float64(batch)*length*float64(len(c.Layers)*2*c.KVHeads*c.HeadDim*2)
 	return decode{batch, float64(batch) / seconds, bytes / seconds / max(r.Bandwidth, r.Copy)}, nil
 }
 

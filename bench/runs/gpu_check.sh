@@ -36,12 +36,20 @@ if grep -q '"measured": false' "$out"; then
     exit 0
 fi
 echo "== contract suite on the card"
-if ! (cd cuda && CARD_TESTS=1 timeout 180 "$bin/cuda.test" -test.run "${TESTS:-OnTheCard}" -test.timeout 170s); then
+if ! (cd cuda && CARD_TESTS=1 timeout 180 "$bin/cuda.test" -test.v -test.run "${TESTS:-OnTheCard}" -test.timeout 170s) >"$work/contract"; then
+    grep -v -e '^=== ' -e '--- PASS' "$work/contract" | head -n 40
     echo "the contract suite failed on the card: nothing else is measured" >&2
     printf '{"measured": false, "why": "the contract suite failed on the card"}\n' >"$out"
     exit 1
 fi
+cases=$(grep -c '^ *--- PASS: .*/.*/' "$work/contract" || true)
+if [ "$cases" -eq 0 ]; then
+    echo "no case of the contract suite ran: TESTS matches none" >&2
+    printf '{"measured": false, "why": "no case of the contract suite ran"}\n' >"$out"
+    exit 1
+fi
+echo "$cases cases within tolerance"
 echo "== parity, one online step, speed"
 # shellcheck disable=SC2086  # FLAGS are several
-timeout 290 "$bin/card" -device cuda -out "$out" -limit 200s ${FLAGS:-}
+timeout 290 "$bin/card" -device cuda -out "$out" -limit 200s -contract "$cases" ${FLAGS:-}
 echo "report: $out"

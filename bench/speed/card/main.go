@@ -28,6 +28,7 @@ type settings struct {
 	row, rows, steps            int // ids of a training row, rows of a step, steps that count
 	product                     int // rows and inner width of the product that is the peak; 4 times as many columns
 	limit                       time.Duration
+	contract                    int  // cases of the contract suite that passed here
 	probe                       bool // say only whether there is a card
 }
 
@@ -43,6 +44,8 @@ type report struct {
 	PeakFLOPs float64 `json:"peak_bf16_flops,omitempty"` // of one large product, measured here
 	Copy      float64 `json:"copy_bytes_per_s,omitempty"`
 	Bandwidth float64 `json:"bandwidth_bytes_per_s,omitempty"` // by clock and width; what decode is compared with, or Copy if it is more
+
+	Contract int `json:"contract_cases,omitempty"` // operator x shape, of cuda's tests
 
 	Parity []parity `json:"parity,omitempty"`
 	RSFT   *online  `json:"rsft,omitempty"`
@@ -62,9 +65,10 @@ type model struct {
 }
 
 type decode struct {
-	Batch int     `json:"batch"`
-	Rate  float64 `json:"tokens_per_s"`
-	Share float64 `json:"share_of_bandwidth_bound"`
+	Batch   int     `json:"batch"`
+	Rate    float64 `json:"tokens_per_s"`
+	Share   float64 `json:"share_of_bandwidth_bound"`
+	Skipped string  `json:"skipped,omitempty"` // why there is no rate
 }
 
 func main() {
@@ -80,6 +84,7 @@ func main() {
 	flag.IntVar(&s.steps, "steps", 3, "training steps that count, after one that does not")
 	flag.IntVar(&s.product, "product", 8192, "rows and inner width of the product whose rate is the peak")
 	flag.DurationVar(&s.limit, "limit", 5*time.Minute, "after this no further model is begun")
+	flag.IntVar(&s.contract, "contract", 0, "cases of the contract suite that passed on this card, for the report")
 	flag.BoolVar(&s.probe, "probe", false, "say whether there is a card, measure nothing")
 	flag.Parse()
 	if err := run(context.Background(), s); err != nil {
@@ -124,7 +129,7 @@ func (r *report) measure(ctx context.Context, s settings, began time.Time) error
 		return err
 	}
 	defer dev.Close()
-	r.Measured, r.Device, r.ISA = true, dev.Kind(), dev.ISA()
+	r.Measured, r.Device, r.ISA, r.Contract = true, dev.Kind(), dev.ISA(), s.contract
 	room, err := dev.Room()
 	if err != nil {
 		return err
@@ -161,6 +166,10 @@ func (r *report) measure(ctx context.Context, s settings, began time.Time) error
 func (m model) print() {
 	var list []string
 	for _, d := range m.Decode {
+		if d.Skipped != "" {
+			list = append(list, fmt.Sprintf("%d not measurable: %s", d.Batch, d.Skipped))
+			continue
+		}
 		list = append(list, fmt.Sprintf("%d %.0f (%.0f %%)", d.Batch, d.Rate, 100*d.Share))
 	}
 	fmt.Printf("%-6s %8.0f/s %6.1f %%   %-40s %6.1f ms %5.2f GB %5.2f GB\n", m.Size, m.TrainRate, 100*m.TrainShare, strings.Join(list, ", "),

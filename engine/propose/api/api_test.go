@@ -180,6 +180,12 @@ func TestPropose_limits(t *testing.T) {
 	if _, err := p.Propose(context.Background(), run(t)); !errors.Is(err, ErrTime) {
 		t.Errorf("out of time: %v", err)
 	}
+	p = proposer(&script{replies: []Reply{done}, errs: map[int]error{1: &ServiceError{Err: errors.New("connection refused")}}})
+	p.Limit, p.Pause = 50*time.Millisecond, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
+	if _, err := p.Propose(context.Background(), run(t)); !errors.Is(err, ErrTime) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("out of time between attempts: %v", err)
+	}
+	p = proposer(stalled{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := p.Propose(ctx, run(t)); !errors.Is(err, context.Canceled) {

@@ -158,7 +158,12 @@ func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, b
 	case ended == nil, errors.As(ended, &fault):
 		return t.said, ended
 	case limited.Err() != nil:
-		return t.said, &Error{p.Name, ErrTime, fmt.Errorf("%v", limit), d.Folder}
+		detail := fmt.Errorf("%v", limit)
+		var failed *ServiceError
+		if errors.As(ended, &failed) && !errors.Is(failed, context.DeadlineExceeded) {
+			detail = errors.Join(detail, p.mask(fmt.Errorf("the service gave: %w", failed)))
+		}
+		return t.said, &Error{p.Name, ErrTime, detail, d.Folder}
 	case errors.Is(ended, engine.ErrSpent), errors.Is(ended, ErrLoop):
 		return t.said, &Error{p.Name, ended, nil, d.Folder}
 	}

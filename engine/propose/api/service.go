@@ -163,23 +163,27 @@ const (
 // say is Chat.Say with a time limit and retries. Waiting counts as time of the service.
 func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) {
 	wait := firstWait
+	var before error // of the attempt before, which tells more than that time is up
 	for attempt := 1; ; attempt++ {
 		limited, cancel := context.WithTimeout(ctx, p.patience())
 		reply, err := chat.Say(limited, in)
 		stalled := limited.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err == nil || ctx.Err() != nil {
-			return reply, errors.Join(err, ctx.Err())
-		}
-		if stalled {
+		switch {
+		case ctx.Err() != nil:
+			return reply, errors.Join(before, err, ctx.Err())
+		case err == nil:
+			return reply, nil
+		case stalled:
 			err = &ServiceError{Err: fmt.Errorf("nothing came in %v: %w", p.patience(), context.DeadlineExceeded)}
 		}
+		before = err
 		var failed *ServiceError
 		if !errors.As(err, &failed) || !failed.passes() || noTools(err) || attempt >= attempts {
 			return reply, err
 		}
-		if err := p.wait(ctx, min(longest, max(wait, failed.After))); err != nil {
-			return reply, err
+		if waited := p.wait(ctx, min(longest, max(wait, failed.After))); waited != nil {
+			return reply, errors.Join(waited, err)
 		}
 		wait *= 2
 	}

@@ -117,9 +117,13 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Cause, e.Detail}
 }
 
-// Find says whether the program is there.
+// Find says whether the program is there, and makes a relative path to it absolute: it will be
+// started in another folder.
 func (p *Proposer) Find() error {
-	_, err := exec.LookPath(p.Argv[0])
+	path, err := exec.LookPath(p.Argv[0])
+	if err == nil && strings.ContainsRune(p.Argv[0], filepath.Separator) {
+		p.Argv[0], err = filepath.Abs(path)
+	}
 	return err
 }
 

@@ -260,3 +260,25 @@ func TestMeta(t *testing.T) {
 		t.Errorf("broken meta %+v", m)
 	}
 }
+
+// A relative path to a program is one from where whale was started.
+func TestFind(t *testing.T) {
+	b := archive(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "p.sh"), []byte("#!/bin/sh\nprintf x > $WHALE_OUT/1/harness.go\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	p := &Proposer{Argv: []string{"./p.sh"}}
+	if err := p.Find(); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := p.Propose(context.Background(), b); err != nil || len(made) != 1 {
+		t.Errorf("%d candidates, %v", len(made), err)
+	}
+	for _, name := range []string{"./no.sh", "no-such-program-here"} {
+		if err := (&Proposer{Argv: []string{name}}).Find(); err == nil {
+			t.Error(name)
+		}
+	}
+}

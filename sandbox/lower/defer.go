@@ -8,37 +8,105 @@ import (
 	"strings"
 )
 
-// deferred fixes the arguments of a deferred call, which the interpreter reads when it is
-// made:
+// deferred fixes what a deferred call is made of, since the interpreter reads variables,
+// fields and elements when the call is made:
 //
-//	defer f(x); x = 2  =>  v := x; defer f(v); x = 2
+//	defer f(x, p.n); x = 2  =>  v := x; w := p.n; defer f(v, w); x = 2
+//	defer t.M(); t.n++      =>  v := t; defer v.M(); t.n++
 func deferred(s *source) {
 	each(s, func(d *ast.DeferStmt) {
-		if !s.listed(d) || s.loop(d) || d.Call.Ellipsis.IsValid() {
+		if !s.listed(d) || s.loop(d) || d.Call.Ellipsis.IsValid() || s.builtin(d.Call) != "" {
 			return
 		}
-		if _, ok := s.under(d.Call.Fun).(*types.Signature); !ok || s.calls(d.Call) > 1 {
-			return // a builtin; or another call, which might change the argument
-		}
-		for _, a := range d.Call.Args {
-			if s.constant(a) {
-				continue
-			}
-			changes := false
-			ast.Inspect(a, func(n ast.Node) bool {
-				if id, ok := n.(*ast.Ident); ok {
-					if u := s.vars[s.Info.Uses[id]]; u != nil && !strings.HasPrefix(id.Name, prefix) {
-						changes = changes || u.writes > 0 || u.inPlace > 0
-					}
-				}
-				_, literal := n.(*ast.FuncLit)
-				return !literal
-			})
-			if _, literal := a.(*ast.FuncLit); changes && !literal {
-				s.before(a, d)
-			}
+		if first, edits, ok := s.parts(d, false); ok && len(edits) > 0 {
+			s.add(append(edits, s.insert(d.Pos(), "%s", first))...)
 		}
 	})
+}
+
+// parts puts what a deferred call is made of in variables, in the order of the text: all of
+// it, or what may change if nothing else is called.
+func (s *source) parts(d *ast.DeferStmt, all bool) (first string, edits []edit, ok bool) {
+	ok = true
+	keep := func(e ast.Expr, operator string, needed bool) {
+		if !needed {
+			return
+		}
+		w, text := s.name(), s.text(e)
+		first += w + " := " + operator + text + "; "
+		edits = append(edits, s.replace(e.Pos(), e.End(), "%s", w))
+		_, several := s.typeOf(e).(*types.Tuple)
+		ok = ok && !several && !strings.Contains(text, "\n")
+	}
+	needs := func(e ast.Expr) bool { return all || s.unsteady(e) }
+	switch f := d.Call.Fun.(type) {
+	case *ast.FuncLit:
+	case *ast.Ident:
+		_, variable := s.Info.Uses[f].(*types.Var)
+		keep(f, "", variable && needs(f))
+	case *ast.SelectorExpr:
+		sel := s.Info.Selections[f]
+		switch {
+		case sel == nil: // of a package
+		case sel.Kind() == types.FieldVal:
+			keep(f, "", true)
+		default:
+			operator, plain := s.receiver(f)
+			needed := needs(f.X) || operator == "*"
+			keep(f.X, operator, needed)
+			ok = ok && (plain || !needed)
+		}
+	case *ast.IndexExpr:
+		keep(f, "", !s.Info.Types[f.Index].IsType())
+	default:
+		keep(f, "", all)
+	}
+	for _, a := range d.Call.Args {
+		_, literal := a.(*ast.FuncLit)
+		keep(a, "", !literal && !s.constant(a) && needs(a))
+	}
+	if ok && len(edits) > 0 && s.calls(d.Call) > 1 {
+		if !all {
+			return s.parts(d, true)
+		}
+		ok = !s.readsShared(d.Call.Fun) && !slices.ContainsFunc(d.Call.Args, s.readsShared)
+	}
+	return first, edits, ok
+}
+
+// unsteady says whether an expression is a place that may change before a deferred call.
+func (s *source) unsteady(e ast.Expr) bool {
+	e = ast.Unparen(e)
+	return Place(s.Info, e) || s.varies(e)
+}
+
+// Place says whether an expression is a field, an element or what a pointer points to.
+func Place(info *types.Info, e ast.Expr) bool {
+	switch x := ast.Unparen(e).(type) {
+	case *ast.SelectorExpr:
+		sel := info.Selections[x]
+		return sel != nil && sel.Kind() == types.FieldVal
+	case *ast.IndexExpr:
+		return !info.Types[x.Index].IsType()
+	case *ast.StarExpr:
+		return true
+	}
+	return false
+}
+
+// varies says whether an expression reads a variable that is written, function literals left
+// out.
+func (s *source) varies(e ast.Expr) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			if u := s.vars[s.Info.Uses[id]]; u != nil && !strings.HasPrefix(id.Name, prefix) {
+				found = found || u.writes > 0 || u.inPlace > 0
+			}
+		}
+		_, literal := n.(*ast.FuncLit)
+		return !literal
+	})
+	return found
 }
 
 // undo is the helper of loopDefers: it calls what a list holds, last first, the rest also
@@ -137,42 +205,9 @@ func (s *source) later(d *ast.DeferStmt, list string) []edit {
 	if !s.listed(d) || s.stops(d.Call) || d.Call.Fun != ast.Unparen(d.Call.Fun) {
 		return nil
 	}
-	var edits []edit
-	first := ""
-	keep := func(e ast.Expr, operator string) bool {
-		w, text := s.name(), s.text(e)
-		first += w + " := " + operator + text + "; "
-		edits = append(edits, s.replace(e.Pos(), e.End(), "%s", w))
-		return !strings.Contains(text, "\n")
-	}
-	switch f := d.Call.Fun.(type) {
-	case *ast.FuncLit:
-	case *ast.Ident:
-		if _, variable := s.Info.Uses[f].(*types.Var); variable && !keep(f, "") {
-			return nil
-		}
-	case *ast.SelectorExpr:
-		operator, ok := s.receiver(f)
-		if !ok {
-			return nil
-		}
-		if sel := s.Info.Selections[f]; sel != nil && sel.Kind() == types.FieldVal {
-			if !keep(f, "") {
-				return nil
-			}
-		} else if sel != nil && !keep(f.X, operator) {
-			return nil
-		}
-	default:
+	first, edits, ok := s.parts(d, true)
+	if !ok {
 		return nil
-	}
-	for _, a := range d.Call.Args {
-		if _, literal := a.(*ast.FuncLit); literal || s.constant(a) {
-			continue
-		}
-		if _, several := s.typeOf(a).(*types.Tuple); several || !keep(a, "") {
-			return nil
-		}
 	}
 	return append(edits, s.replace(d.Pos(), d.Call.Pos(), "%s%s = append(%s, func() { ", first, list, list), s.insert(d.End(), " })"))
 }

@@ -257,27 +257,63 @@ func returnFunction(p *program) {
 func deferArgument(p *program) {
 	each(p, func(d *ast.DeferStmt) {
 		parts := d.Call.Args
-		if s, ok := unparen(d.Call.Fun).(*ast.SelectorExpr); ok {
-			parts = append([]ast.Expr{s.X}, parts...)
+		switch f := unparen(d.Call.Fun).(type) {
+		case *ast.SelectorExpr:
+			if lower.Place(p.info, f) || p.copied(f) {
+				p.refuse(d, "a function or a receiver that may change later")
+				return
+			}
+			parts = append([]ast.Expr{f.X}, parts...)
+		case *ast.Ident, *ast.IndexExpr:
+			parts = append([]ast.Expr{f}, parts...)
 		}
 		for _, a := range parts {
-			ast.Inspect(a, func(n ast.Node) bool {
-				if _, ok := n.(*ast.FuncLit); ok {
-					return false
-				}
-				id, ok := n.(*ast.Ident)
-				if v := p.variable(id1(id, ok)); v != nil {
-					for _, w := range append(append([]token.Pos{}, v.writes...), v.fields...) {
-						if w > d.Pos() {
-							p.refuse(d, "argument %s of a deferred call changes later", id.Name)
-							return false
-						}
-					}
-				}
-				return true
-			})
+			if lower.Place(p.info, a) {
+				p.refuse(d, "a field or an element given to a deferred call, which may change later")
+				return
+			}
+			if id := p.changesAfter(a, d); id != nil {
+				p.refuse(d, "argument %s of a deferred call changes later", id.Name)
+				return
+			}
 		}
 	})
+}
+
+// copied says whether a method takes a copy of what a pointer points to.
+func (p *program) copied(x *ast.SelectorExpr) bool {
+	sel := p.info.Selections[x]
+	return sel != nil && sel.Kind() == types.MethodVal && !isInterface(sel.Recv()) && sel.Indirect() &&
+		!isPointer(sel.Obj().Type().(*types.Signature).Recv().Type())
+}
+
+// changesAfter is a variable in an expression that is written behind a node, or nil.
+func (p *program) changesAfter(e ast.Expr, d ast.Node) (found *ast.Ident) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if _, ok := n.(*ast.FuncLit); ok || address(n) {
+			return false
+		}
+		id, ok := n.(*ast.Ident)
+		if v := p.variable(id1(id, ok)); v != nil {
+			for _, w := range append(append([]token.Pos{}, v.writes...), v.fields...) {
+				if w > d.Pos() && found == nil {
+					found = id
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// address says whether a node takes the address of a variable, which doesn't change.
+func address(n ast.Node) bool {
+	u, ok := n.(*ast.UnaryExpr)
+	if !ok || u.Op != token.AND {
+		return false
+	}
+	_, ok = u.X.(*ast.Ident)
+	return ok
 }
 
 // id1 is an identifier as an expression, or a blank one.

@@ -326,6 +326,19 @@ func f(a, b any) bool { return a == b }
 func g() bool { return f(T(1), 1) }`,
 		`func f(a, b any) bool { return a == b || a == 1 }
 func g(a, b error) bool { return a == b || a != nil }`},
+	{"DEFER-ARG",
+		`type T struct { n int; done func() }
+func (t T) show() {}
+func f(t *T, xs []int, m map[string]func()) { defer fmt.Println(t.n, xs[0], *t)
+	defer t.show(); defer t.done(); defer m["x"]() }
+func g(h func()) { defer h(); h = nil }`,
+		`type T struct { n int; done func() }
+func (t T) show() {}
+func (t *T) close(ok *bool) {}
+func f(t *T, xs []int, h func(), ok bool) { n := t.n; x := xs[0]; u := *t; d := t.done
+	defer fmt.Println(n, x + 1, t.n + 1, u)
+	defer u.show(); defer d(); defer h(); defer t.close(&ok)
+	ok = true }`},
 	{"DEFER-CLOSURE",
 		`func f() { g := func() {}
 	defer g() }`,

@@ -61,6 +61,19 @@ type device struct {
 	work    *sync.Cond
 	arrived []*call
 	closed  bool
+
+	longest, drawn int           // steps of the longest call, and rows of all, since the last unit began
+	least          time.Duration // that the units up to it take on any schedule
+}
+
+// unit ends one unit of work: what comes after depends on all its rollouts, so no schedule with
+// the same results overlaps the two. A unit takes as many steps as its longest call has tokens, at
+// least, and every token and id of a prompt is a row of one of them.
+func (d *device) unit() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.least += time.Duration(d.longest)*d.card.step + time.Duration(d.drawn)*d.card.row
+	d.longest, d.drawn = 0, 0
 }
 
 type call struct {
@@ -92,6 +105,7 @@ func (d *device) Generate(ctx context.Context, r engine.Request) (engine.Complet
 	one := &call{left: d.scale * lengthOf(r.Seed, d.every, 20), rows: promptRows, done: make(chan struct{})}
 	d.mu.Lock()
 	d.arrived = append(d.arrived, one)
+	d.longest, d.drawn = max(d.longest, one.left), d.drawn+one.left-1+promptRows
 	d.work.Signal()
 	d.mu.Unlock()
 	<-one.done
@@ -138,10 +152,12 @@ func (d *device) loop() {
 
 // Update takes three times the forward pass of its rows.
 func (d *device) Update(ctx context.Context, batch []engine.Sequence) (engine.Update, error) {
+	d.unit()
 	u, err := d.Brain.Update(ctx, batch)
 	took := d.card.step + 3*d.card.row*time.Duration(len(batch)*trainedRows)
 	time.Sleep(took)
 	u.Seconds = took.Seconds()
+	d.least += took
 	return u, err
 }
 

@@ -119,11 +119,12 @@ const undo = `func ` + prefix + `undo(list []func()) { n := len(list); defer fun
 //	for _, x := range xs { defer f(x) }  =>
 //	var l []func(); defer func() { undo(l) }(); for _, x := range xs { v := x; l = append(l, func() { f(v) }) }
 func loopDefers(s *source) {
-	loops := map[ast.Stmt][]*ast.DeferStmt{}
+	loops, jumps := map[ast.Stmt][]*ast.DeferStmt{}, map[ast.Node]bool{}
 	var order []ast.Stmt
+	each(s, func(b *ast.BranchStmt) { jumps[s.function(b)] = jumps[s.function(b)] || b.Tok == token.GOTO })
 	each(s, func(d *ast.DeferStmt) {
 		l := s.outermost(d)
-		if l == nil {
+		if l == nil || jumps[s.function(d)] {
 			return
 		}
 		if loops[l] == nil {
@@ -131,6 +132,7 @@ func loopDefers(s *source) {
 		}
 		loops[l] = append(loops[l], d)
 	})
+	recovers := s.recoversByName()
 	for _, l := range order {
 		if !slices.ContainsFunc(loops[l], func(d *ast.DeferStmt) bool { return !s.alike(d, l) }) {
 			continue
@@ -138,7 +140,7 @@ func loopDefers(s *source) {
 		list := s.name()
 		edits := []edit{s.insert(l.Pos(), "var %s []func(); defer func() { %sundo(%s) }(); ", list, prefix, list)}
 		for _, d := range loops[l] {
-			one := s.later(d, list)
+			one := s.later(d, list, recovers)
 			if edits = append(edits, one...); one == nil {
 				edits = nil
 				break
@@ -164,7 +166,7 @@ func (s *source) outermost(d *ast.DeferStmt) (loop ast.Stmt) {
 			}
 		}
 	}
-	if loop == nil || !s.listed(loop) || s.jumps(f) {
+	if loop == nil || !s.listed(loop) {
 		return nil
 	}
 	return loop
@@ -189,20 +191,11 @@ func (s *source) alike(d *ast.DeferStmt, loop ast.Node) bool {
 	return same
 }
 
-// jumps says whether a function has a goto.
-func (s *source) jumps(f ast.Node) (found bool) {
-	ast.Inspect(f, func(n ast.Node) bool {
-		b, ok := n.(*ast.BranchStmt)
-		found = found || ok && b.Tok == token.GOTO
-		return true
-	})
-	return found
-}
-
 // later makes a deferred call one that is kept in a list; nil where it can't. What the call
-// is made of is evaluated at once, as Go does.
-func (s *source) later(d *ast.DeferStmt, list string) []edit {
-	if !s.listed(d) || s.stops(d.Call) || d.Call.Fun != ast.Unparen(d.Call.Fun) {
+// is made of is evaluated at once, as Go does. recovers says whether some function that a
+// call may name recovers.
+func (s *source) later(d *ast.DeferStmt, list string, recovers bool) []edit {
+	if !s.listed(d) || s.stops(d.Call, recovers) || d.Call.Fun != ast.Unparen(d.Call.Fun) {
 		return nil
 	}
 	first, edits, ok := s.parts(d, true)
@@ -235,7 +228,7 @@ func (s *source) receiver(x *ast.SelectorExpr) (operator string, ok bool) {
 
 // stops says whether a deferred call may recover, which only a function that is deferred
 // itself can, or has a panic in it, after which the interpreter calls no other.
-func (s *source) stops(c *ast.CallExpr) bool {
+func (s *source) stops(c *ast.CallExpr, recovers bool) bool {
 	if f, ok := c.Fun.(*ast.FuncLit); ok {
 		return s.has(f, "recover", "panic")
 	}
@@ -247,7 +240,7 @@ func (s *source) stops(c *ast.CallExpr) bool {
 			return false
 		}
 	}
-	return s.recoversByName()
+	return recovers
 }
 
 // recoversByName says whether a function recovers that is not a literal in a defer

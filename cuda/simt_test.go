@@ -131,8 +131,8 @@ func TestShapesWithoutKernels(t *testing.T) {
 	wide := odd
 	wide.HeadD, wide.LdQ, wide.LdKV, wide.LdO = 160, 160, 160, 160
 	for says, err := range map[string]error{
-		"a cache in bfloat16 holds pairs: K*d is 5":           b.PagedStore(odd),
-		"holds pairs":                                         b.PagedAttend(odd),
+		"a cache in bfloat16 holds pairs: K*d is 5": b.PagedStore(odd),
+		"holds pairs": b.PagedAttend(odd),
 		"heads of width 160: there are kernels for up to 128": b.PagedAttend(wide),
 		"paged attend: heads of width 160":                    b.PagedAttend(wide),
 	} {

@@ -64,7 +64,7 @@ func withPath(path string, f func(*C.char) C.whale_status) C.whale_status {
 	return f(cpath)
 }
 
-// findCard looks for a card and its libraries. The error is one line that says what is missing.
+// findCard looks for a card and its libraries; the caller closes its compiler. The error is one line that says what is missing.
 func findCard() (*card, error) {
 	c := &card{}
 	var err error
@@ -91,6 +91,7 @@ func findCard() (*card, error) {
 		return nil, err
 	}
 	if v := c.compiler.version; v < leastNVRTC {
+		c.compiler.close()
 		return nil, fmt.Errorf("NVRTC is %d.%d, the kernels need %d.%d", v/1000, v%1000, leastNVRTC/1000, leastNVRTC%1000)
 	}
 	// Without cuBLASLt the device multiplies with kernels of its own.
@@ -105,7 +106,10 @@ func findCard() (*card, error) {
 
 // CardMissing says in one line why there is no CUDA card to use, and is nil if there is one.
 func CardMissing() error {
-	_, err := findCard()
+	c, err := findCard()
+	if err == nil {
+		c.compiler.close()
+	}
 	return err
 }
 

@@ -76,3 +76,5 @@ int nvrtc_compile(const nvrtc *n, const nvrtc_source *source, nvrtc_result *out,
     snprintf(why, room, "%s for %s: %s", source->name, source->arch, st ? n->text(st) : "no image");
     return 1;
 }
+
+void nvrtc_close(nvrtc *n) { free(n); }

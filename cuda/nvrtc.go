@@ -19,7 +19,7 @@ type nvrtc struct {
 	version int // major * 1000 + minor
 }
 
-// openNVRTC opens the compiler at a path, or by a name that the loader finds.
+// openNVRTC opens the compiler at a path, or by a name that the loader finds; the caller closes it.
 func openNVRTC(path string) (*nvrtc, error) {
 	cpath, why := C.CString(path), (*C.char)(C.calloc(1, whyRoom))
 	defer C.free(unsafe.Pointer(cpath))
@@ -30,6 +30,12 @@ func openNVRTC(path string) (*nvrtc, error) {
 		return nil, fmt.Errorf("nvrtc: %s", C.GoString(why))
 	}
 	return &nvrtc{ptr, int(version)}, nil
+}
+
+// close lets go of the compiler; closing twice does nothing.
+func (n *nvrtc) close() {
+	C.nvrtc_close(n.ptr)
+	n.ptr = nil
 }
 
 // What NVRTC has built in instead of the headers of a C library.

@@ -8,8 +8,10 @@
 typedef struct nvrtc nvrtc;
 
 /* path is a file, or a name that the loader finds ("libnvrtc.so.12"). NULL and a line in why if
- * it can't be opened or lacks a call. *version is major * 1000 + minor. It is never closed. */
+ * it can't be opened or lacks a call. *version is major * 1000 + minor. Whoever opened it closes it; the library
+ * itself stays open until the process ends. */
 nvrtc *nvrtc_open(const char *path, int *version, char *why, size_t room);
+void nvrtc_close(nvrtc *n);
 
 /* One .cu file with the headers it may include. */
 typedef struct {

@@ -112,6 +112,7 @@ func TestKernelsCompileForCards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer n.close()
 	fmt.Printf("nvrtc %d.%d\n%-8s %-26s %9s %6s %8s\n", n.version/1000, n.version%1000, "card", "kernel", "registers", "stack", "spilled")
 	units, err := fs.Glob(sources, "*.cu")
 	if err != nil {

@@ -33,6 +33,7 @@ func kernelsFor(kind, isa string) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		defer c.compiler.close()
 		return c.where()
 	default:
 		return "", nil

@@ -46,7 +46,7 @@ func (p *Policy) call(ctx context.Context, r engine.Request, turns []engine.Turn
 		}
 		at := p.take(ctx, tried)
 		if at == nil {
-			last = errors.Join(ErrDown, last)
+			last = p.down()
 			continue
 		}
 		tried = append(tried, at)
@@ -115,6 +115,7 @@ func (p *Policy) give(at *place, err error) {
 	case errors.Is(err, context.Canceled):
 	default:
 		at.failed++
+		at.why = err
 		at.rest = time.Now().Add(p.o.Backoff << min(at.failed-1, 6))
 	}
 }
@@ -122,6 +123,19 @@ func (p *Policy) give(at *place, err error) {
 // fail names the place, without what may be secret in its address.
 func (p *Policy) fail(at *place, err error) error {
 	return fmt.Errorf("endpoint %s: %w", engine.PublicAddress(at.url), err)
+}
+
+// down is ErrDown with what each place failed with last.
+func (p *Policy) down() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := ErrDown
+	for _, at := range p.places {
+		if at.why != nil {
+			err = fmt.Errorf("%w; %w", err, p.fail(at, at.why))
+		}
+	}
+	return err
 }
 
 // message is a turn in the protocol.

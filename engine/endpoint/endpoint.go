@@ -81,6 +81,7 @@ type place struct {
 	flying int
 	rest   time.Time // not used before, and then only if healthy
 	failed int       // attempts in a row
+	why    error     // of the last of them
 }
 
 // Open finds out what the addresses offer. At least one must answer.

@@ -249,6 +249,11 @@ func TestStallEndsWithTheTimeout(t *testing.T) {
 	if _, err := generate(t.Context(), p, 1, 50); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
+	// A call that finds no address says what the others met.
+	p.places[0].rest = time.Now().Add(time.Hour)
+	if _, err := generate(t.Context(), p, 1, 50); !errors.Is(err, ErrDown) || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), ErrDown.Error()) != 1 {
+		t.Errorf("got %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := generate(ctx, p, 1, 50); !errors.Is(err, context.Canceled) {

@@ -26,6 +26,7 @@ typedef struct {
     const group *groups;
     int H, K, d, P, ldq, ldo;
     size_t ld;              /* distance between positions (within a page) */
+    int bf16;               /* attend16.h */
     float scale;
     const float *q;
     float *o, *lse;
@@ -221,28 +222,45 @@ static void attend_piece(const void *job, int piece, int thread) {
     else attend_run(a, a->runs + g->first, piece % a->K, thread);
 }
 
+#ifdef HAS_BF16 /* attend16.h */
+static whale_piece attend_piece16;
+static size_t attend_floats16(const attend_job *a, int rows, int keys, int paged);
+#endif
+
+static size_t attend_floats(const attend_job *a, int rows, int keys) {
+    attend_space w;
+#ifdef HAS_BF16
+    if (a->bf16) return attend_floats16(a, rows, keys, a->runs->pages != NULL);
+#endif
+    return attend_layout(&w, NULL, a, rows, keys);
+}
+
 static whale_status attend(whale_device *dev, attend_job *a, int groups) {
     size_t most = 0;
-    attend_space w;
+    whale_piece *f = attend_piece;
     double work = 0;
+#ifdef HAS_BF16
+    if (a->bf16) f = attend_piece16;
+#endif
     for (int i = 0; i < groups; i++) {
         int tokens = 0, keys = 0;
         for (const run *r = a->runs + a->groups[i].first, *end = r + a->groups[i].n; r < end; r++) {
             tokens += r->tokens;
             keys = MAX(keys, r->pos + r->tokens);
         }
-        size_t floats = attend_layout(&w, NULL, a, tokens * (a->H / a->K), keys);
+        size_t floats = attend_floats(a, tokens * (a->H / a->K), keys);
         most = MAX(most, floats);
         work += 2.0 * tokens * a->H * keys * a->d;
     }
     whale_status st = whale_scratch(dev, most * sizeof(float));
     a->dev = dev;
-    if (st == WHALE_OK) run_pieces(dev, attend_piece, a, groups * a->K, work);
+    if (st == WHALE_OK) run_pieces(dev, f, a, groups * a->K, work);
     return st;
 }
 
 static whale_status attention_forward(whale_device *dev, const whale_attention *a) {
-    int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0, chains = chains_of(a->start, a->until, a->B, NULL);
+    int G = a->H / a->K, bf16 = in_blocks16(dev, a->precision, 16), n = 0;
+    int block = MAX(1, (bf16 ? 4 : 1) * attend_rows / G), chains = chains_of(a->start, a->until, a->B, NULL);
     size_t most = (size_t)a->T / block + chains;
     whale_status st = whale_shared(dev, most * (sizeof(run) + sizeof(group)) + chains * sizeof(chain));
     if (st != WHALE_OK) return st;
@@ -259,6 +277,6 @@ static whale_status attention_forward(whale_device *dev, const whale_attention *
         }
     }
     attend_job j = {.runs = runs, .groups = groups, .H = a->H, .K = a->K, .d = a->d, .P = 1, .ldq = a->ldq, .ldo = a->ldo,
-                    .ld = (size_t)a->ldkv, .scale = a->scale, .q = a->q, .o = a->o, .lse = a->lse};
+                    .ld = (size_t)a->ldkv, .bf16 = bf16, .scale = a->scale, .q = a->q, .o = a->o, .lse = a->lse};
     return attend(dev, &j, n);
 }

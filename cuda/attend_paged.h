@@ -37,7 +37,7 @@ static int make_groups(group *groups, const run *runs, int n, int P, int most) {
 
 /* Rows that continue the row before them, in the same sequence, form a run. */
 static whale_status paged_attend(whale_device *dev, const whale_paged *a) {
-    int G = a->H / a->K, block = MAX(1, attend_rows / G), n = 0;
+    int G = a->H / a->K, bf16 = in_blocks16(dev, a->precision, a->P), block = MAX(1, (bf16 ? 4 : 1) * attend_rows / G), n = 0;
     whale_status st = whale_shared(dev, (size_t)a->T * (sizeof(run) + sizeof(group)));
     if (st != WHALE_OK) return st;
     run *runs = (run *)(void *)shared_of(dev);
@@ -48,8 +48,8 @@ static whale_status paged_attend(whale_device *dev, const whale_paged *a) {
         else runs[n++] = (run){t, 1, a->pos[t], a->kpages, a->vpages, a->page_table + (size_t)a->seq[t] * a->max_pages, NULL};
     }
     qsort(runs, (size_t)n, sizeof *runs, by_first_page);
-    int count = make_groups(groups, runs, n, a->P, a->d % 16 == 0 ? tall / G : 1);
+    int count = make_groups(groups, runs, n, a->P, a->d % 16 == 0 || bf16 ? tall / G : 1);
     attend_job j = {.runs = runs, .groups = groups, .H = a->H, .K = a->K, .d = a->d, .P = a->P, .ldq = a->ldq, .ldo = a->ldo,
-                    .ld = (size_t)a->K * (size_t)a->d, .scale = a->scale, .q = a->q, .o = a->o};
+                    .ld = (size_t)a->K * (size_t)a->d, .bf16 = bf16, .scale = a->scale, .q = a->q, .o = a->o};
     return attend(dev, &j, count);
 }

@@ -20,7 +20,7 @@ import "C"
 // makes the sequences trees in pre-order, of rows that share how they begin: rows t..Until[t]-1
 // see row t (Device.Trees says who has that). Head h of row t starts
 // at t*LdQ + h*HeadD; query head h reads key/value head h / (H/K). Scale multiplies the scores
-// (HeadD^-1/2). Precision BF16 lets a device round factors to bfloat16; the CPU never does. Out
+// (HeadD^-1/2). Precision BF16 lets a device round factors to bfloat16. Out
 // rows are LdO apart. LSE [T, H] is the log-sum-exp of the scaled scores for
 // the backward; it may be zero.
 type Attention struct {
@@ -100,19 +100,18 @@ func (d *Device) AttentionBackward(a AttentionGrad) error {
 	return c.run(func(dev *C.whale_device) C.whale_status { return C.whale_attention_backward(dev, &s) })
 }
 
-// PageFloats is the room that n keys or values take in a paged cache: where a cache of
-// precision BF16 is kept in bfloat16, half of what they are.
-func (d *Device) PageFloats(p Precision, n int) int {
+// PageFloats is the room of a page of P positions, in the keys as in the values of a layer.
+func (d *Device) PageFloats(p Precision, k, headD, P int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ptr == nil {
 		return 0
 	}
-	return int(C.whale_page_floats(d.ptr, C.whale_precision(p), C.size_t(max(n, 0))))
+	return int(C.whale_page_floats(d.ptr, C.whale_precision(p), C.int(k), C.int(headD), C.int(P)))
 }
 
 // Paged is attention over a paged cache of one layer: KeyPages and ValuePages are
-// [Pages, P, K*HeadD], in PageFloats of Precision. Row t belongs to sequence Seq[t] at position Pos[t]; PageTable
+// [Pages, PageFloats]: [P, K*HeadD] in float32. Row t belongs to sequence Seq[t] at position Pos[t]; PageTable
 // [B, MaxPages] maps position / P to a page. PagedStore writes the rows' Key (after norm and
 // RoPE) and Value to their pages and does not use Query and Out; PagedAttend reads positions
 // 0..Pos[t] of the pages and does not use Key and Value. Rows have the same bits as in
@@ -144,9 +143,9 @@ func (c *check) paged(a *Paged) {
 	c.holds("Seq", a.Seq.memory, a.T)
 	c.holds("Pos", a.Pos.memory, a.T)
 	c.holds("PageTable", a.PageTable.memory, a.B*a.MaxPages)
-	room := c.d.PageFloats(a.Precision, a.Pages*a.P*a.K*a.HeadD)
-	c.holds("KeyPages", a.KeyPages.memory, room)
-	c.holds("ValuePages", a.ValuePages.memory, room)
+	floats := a.Pages * c.d.PageFloats(a.Precision, a.K, a.HeadD, a.P)
+	c.holds("KeyPages", a.KeyPages.memory, floats)
+	c.holds("ValuePages", a.ValuePages.memory, floats)
 }
 
 // PagedStore writes keys and values of the rows to the cache; see Paged. A sequence, position

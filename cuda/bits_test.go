@@ -112,7 +112,7 @@ func (b *bed) cacheOf(precision Precision, s attShape, P int, k, v []float32) Pa
 		table[i] = int32(scrambled[i])
 	}
 	seq, pos := s.rows()
-	room := b.PageFloats(precision, pages*P*s.K*s.d)
+	room := pages * b.PageFloats(precision, s.K, s.d, P)
 	a := Paged{T: s.T(), B: B, H: s.H, K: s.K, HeadD: s.d, P: P, Pages: pages, MaxPages: perSeq, Precision: precision, LdQ: s.H * s.d,
 		LdKV: s.K * s.d, LdO: s.H * s.d, Scale: float32(s.scale()), Seq: b.ints(seq), Pos: b.ints(pos), PageTable: b.ints(table),
 		Key: b.put(k), Value: b.put(v), KeyPages: b.poison(room), ValuePages: b.poison(room)}

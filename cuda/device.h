@@ -29,6 +29,7 @@ typedef struct {
     void (*rope)(whale_device *, const whale_rope *);
     whale_status (*attention_forward)(whale_device *, const whale_attention *);
     whale_status (*attention_backward)(whale_device *, const whale_attention_grad *);
+    void (*paged_store16)(whale_device *, const whale_paged *); /* for in_blocks16 */
     whale_status (*paged_attend)(whale_device *, const whale_paged *);
     void (*swiglu_forward)(whale_device *, const whale_swiglu *);
     void (*swiglu_backward)(whale_device *, const whale_swiglu_grad *);
@@ -89,6 +90,11 @@ whale_status whale_shared(whale_device *dev, size_t bytes);
 
 static inline float *scratch_of(const whale_device *dev, int thread) { return (float *)dev->scratch[thread]; }
 static inline float *shared_of(const whale_device *dev) { return (float *)dev->scratch[dev->threads]; }
+
+/* Whether the CPU attends in bfloat16 and keeps pages of P positions in blocks of it (blocks16.h). */
+static inline int in_blocks16(const whale_device *dev, whale_precision precision, int P) {
+    return !dev->gpu && dev->bf16 && precision == WHALE_BF16 && P % 16 == 0;
+}
 
 /* Multiply-adds that take about as long as waking a thread: some microseconds. */
 enum { worth_waking = 200000 };

@@ -2,6 +2,12 @@
  *
  * The includer (isa_avx512.c, isa_avx2.c, isa_portable.c) sets the target and includes its
  * lanes_*.h first. Everything here is static but the table. */
+#ifdef HAS_BF16
+static void paged_store16(whale_device *dev, const whale_paged *a); /* blocks16.h */
+#define PAGED_STORE16 paged_store16
+#else
+#define PAGED_STORE16 NULL
+#endif
 #include "vmath.h"
 #include "tile.h"
 #include "product.h"
@@ -31,6 +37,7 @@
         .rope = rope,                                      \
         .attention_forward = attention_forward,            \
         .attention_backward = attention_backward,          \
+        .paged_store16 = PAGED_STORE16,                    \
         .paged_attend = paged_attend,                      \
         .swiglu_forward = swiglu_forward,                  \
         .swiglu_backward = swiglu_backward,                \

@@ -12,6 +12,8 @@
 
 #pragma GCC target("avx512bf16")
 #include "product16.h"
+#include "blocks16.h"
+#include "attend16.h"
 
 #pragma GCC target("avx512vnni")
 #define HAS_VNNI /* runs only if the processor has it too */

@@ -221,8 +221,11 @@ static whale_status check_pages(whale_device *dev, const whale_paged *a, int who
     return WHALE_OK;
 }
 
-size_t whale_page_floats(whale_device *dev, whale_precision precision, size_t n) {
-    return dev->gpu && precision == WHALE_BF16 ? (n + 1) / 2 : n;
+size_t whale_page_floats(whale_device *dev, whale_precision precision, int K, int d, int P) {
+    if (K <= 0 || d <= 0 || P <= 0) return 0;
+    size_t n = (size_t)K * (size_t)P * (size_t)d;
+    if (dev->gpu) return precision == WHALE_BF16 ? (n + 1) / 2 : n;
+    return in_blocks16(dev, precision, P) ? (size_t)K * (size_t)P * (((size_t)d + 15) / 16 * 8) : n;
 }
 
 /* Copies only: rows in order, so that the last of two rows for one position stays. */
@@ -231,6 +234,10 @@ whale_status whale_paged_store(whale_device *dev, const whale_paged *a) {
     whale_status st = check_pages(dev, a, 0);
     if (st != WHALE_OK) return st;
     ON_GPU(paged_store);
+    if (in_blocks16(dev, a->precision, a->P)) {
+        dev->ops->paged_store16(dev, a);
+        return WHALE_OK;
+    }
     size_t width = (size_t)a->K * (size_t)a->d;
     for (int t = 0; t < a->T; t++) {
         size_t page = (size_t)a->page_table[(size_t)a->seq[t] * a->max_pages + a->pos[t] / a->P];

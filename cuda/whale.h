@@ -180,7 +180,7 @@ whale_status whale_rope_apply(whale_device *dev, const whale_rope *a);
  * without trees (whale_has_trees) takes NULL only. q, k, v, o row strides ldq, ldkv, ldo;
  * head h of row t: q + t*ldq + h*d. scale = d^-1/2. lse [T, H] = log-sum-exp of the scaled
  * scores, written for the backward (may be NULL). precision BF16 lets the device round factors to
- * bfloat16; the CPU has attention in float32 only and takes either. */
+ * bfloat16; BF16X3 is float32. */
 typedef struct {
     int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *start, *until; const float *q, *k, *v; float *o, *lse;
@@ -195,20 +195,19 @@ typedef struct {
 whale_status whale_attention_backward(whale_device *dev, const whale_attention_grad *a);
 
 /* ---- attention over a paged cache (generation): prefill chunks and decode are one op ----
- * The cache of one layer: kpages, vpages [pages, P, K*d]. Row t belongs to sequence seq[t] at
- * position pos[t]; page_table [B, max_pages] maps position / P to a page; a page outside
+ * The cache of one layer: kpages, vpages [pages] pages of whale_page_floats each. That is [P, K*d] in
+ * float32, and where whale_page_floats says less for BF16, in bfloat16: on a card two to a float, on
+ * the CPU in an order of its own (blocks16.h). Row t belongs to sequence seq[t] at position pos[t]; page_table [B, max_pages] maps position / P to a page; a page outside
  * [0, pages) is WHALE_BAD_SHAPE. store writes the rows'
  * keys (after norm and RoPE) and values to their pages; attend reads positions 0..pos[t].
- * All rows of a call are stored before any is attended. A cache of precision BF16 holds bfloat16 on
- * devices that say so (whale_page_floats): keys and values rounded to nearest even, two to a float;
- * the same precision stores and attends. Same bits as whale_attention_forward
+ * All rows of a call are stored before any is attended, in one precision. Same bits as whale_attention_forward
  * for the same row (both walk the keys in the same blocks of absolute position). */
 typedef struct {
     int T, B, H, K, d, P, pages, max_pages, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *seq, *pos, *page_table;
     const float *q, *k, *v; float *kpages, *vpages; float *o;
 } whale_paged;
-size_t whale_page_floats(whale_device *dev, whale_precision precision, size_t n); /* that n keys or values take in a cache */
+size_t whale_page_floats(whale_device *dev, whale_precision precision, int K, int d, int P);
 whale_status whale_paged_store(whale_device *dev, const whale_paged *a);
 whale_status whale_paged_attend(whale_device *dev, const whale_paged *a);
 

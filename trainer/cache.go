@@ -2,13 +2,12 @@ package trainer
 
 import "github.com/seed-7c27e6b8/whale/cuda"
 
-// cache is the key/value memory of generation: for each layer keys and values
-// [pages, P, K*d], and the book of what is in them.
+// cache is the key/value memory of generation: for each layer pages of keys and pages of
+// values, in the order of the device, and the book of what is in them.
 type cache struct {
 	*pages
 	count        int // pages
-	width        int // K*d, an even number
-	precision    cuda.Precision
+	floats       int // of a page
 	keys, values []cuda.Floats
 	memory       cuda.Floats
 	version      uint64 // of the weights that filled it
@@ -17,13 +16,12 @@ type cache struct {
 func newCache(m *Model, tokens int) (*cache, error) {
 	c := m.Config
 	layers := len(c.Layers)
-	k := &cache{count: (tokens + pageTokens - 1) / pageTokens, precision: m.precision, width: c.KVHeads * c.HeadDim,
+	k := &cache{count: (tokens + pageTokens - 1) / pageTokens, floats: pageFloats(m),
 		keys: make([]cuda.Floats, layers), values: make([]cuda.Floats, layers)}
 	var a arena
-	size := k.floats(m.dev, k.count*pageTokens)
 	for i := range layers {
-		a.want(&k.keys[i], size)
-		a.want(&k.values[i], size)
+		a.want(&k.keys[i], k.count*k.floats)
+		a.want(&k.values[i], k.count*k.floats)
 	}
 	var err error
 	k.memory, err = a.reserve(m.dev)
@@ -31,25 +29,25 @@ func newCache(m *Model, tokens int) (*cache, error) {
 	return k, err
 }
 
-// floats is what keys or values of so many tokens take in a layer.
-func (k *cache) floats(dev *cuda.Device, tokens int) int {
-	return dev.PageFloats(k.precision, tokens*k.width)
-}
-
 // cacheTokens is the default size: what 65,536 tokens need, at most 512 MiB, at least one
 // sequence of full length.
 func cacheTokens(m *Model) int {
-	return max(min(1<<16, 512<<20/int(cacheBytes(m))), m.context)
+	return max(min(1<<16, int(512<<20/cacheBytes(m))), m.context)
 }
 
-// copyTokens copies the first n tokens of a page to another, in all layers.
-func (k *cache) copyTokens(dev *cuda.Device, to, from *page, n int) error {
+// pageFloats is what a page takes in the keys of a layer, and in its values.
+func pageFloats(m *Model) int {
+	return m.dev.PageFloats(m.precision, m.Config.KVHeads, m.Config.HeadDim, pageTokens)
+}
+
+// copyPage copies a page to another, in all layers: a device need not keep tokens one by one.
+func (k *cache) copyPage(dev *cuda.Device, to, from *page) error {
 	var err error
 	for i := range k.keys {
 		for _, x := range []cuda.Floats{k.keys[i], k.values[i]} {
 			at := func(g *page) cuda.Floats {
-				begin := k.floats(dev, int(g.index)*pageTokens)
-				return x.Slice(begin, begin+k.floats(dev, n))
+				begin := int(g.index) * k.floats
+				return x.Slice(begin, begin+k.floats)
 			}
 			err = first(err, dev.Copy(at(to), at(from)))
 		}
@@ -116,7 +114,7 @@ func (k *cache) admit(dev *cuda.Device, s *sequence) (admission, error) {
 		}
 		copied := s.pages[len(s.pages)-1]
 		copied.stored = common
-		err = k.copyTokens(dev, copied, tail, common)
+		err = k.copyPage(dev, copied, tail)
 		k.release(tail)
 	}
 	s.cached = s.done

@@ -198,6 +198,5 @@ func (t *Trainer) Reached() Memory {
 
 // cacheBytes is what a token takes in the cache.
 func cacheBytes(m *Model) int64 {
-	c := m.Config
-	return 2 * floatBytes * int64(len(c.Layers)*m.dev.PageFloats(m.precision, c.KVHeads*c.HeadDim))
+	return 2 * floatBytes * int64(len(m.Config.Layers)*pageFloats(m)) / pageTokens
 }

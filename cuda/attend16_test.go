@@ -1,0 +1,136 @@
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// in16 is packed attention in bfloat16.
+func (s attShape) in16(b *bed, q, k, v []float32) Attention {
+	a := s.packed(b, q, k, v)
+	a.Precision = BF16
+	return a
+}
+
+// Forward and backward in bfloat16 against double precision, on sequences and on trees; threads must
+// not change a bit.
+func TestAttentionInBlocksOf16(t *testing.T) {
+	for _, s := range slices.Concat(attentionShapes, attentionTrees) {
+		t.Run(s.name(), func(t *testing.T) {
+			T := s.T()
+			q, k, v, do := random(1, T*s.H*s.d), random(2, T*s.K*s.d), random(3, T*s.K*s.d), random(4, T*s.H*s.d)
+			o, lse := refAttention(s, wide(q), wide(k), wide(v))
+			dq, dk, dv := refAttentionGrad(s, wide(q), wide(k), wide(v), wide(do))
+			var first [][]float32
+			for threads := 1; threads <= 3; threads++ {
+				b := openBF16(t, "avx512", threads)
+				a := s.in16(b, q, k, v)
+				b.must(b.Attention(a))
+				g := s.backward(b, a, do)
+				b.must(b.AttentionBackward(g))
+				got := [][]float32{b.gather(a.Out, T, s.H*s.d, a.LdO), b.get(a.LSE), b.gather(g.DQuery, T, s.H*s.d, a.LdQ),
+					b.gather(g.DKey, T, s.K*s.d, a.LdKV), b.gather(g.DValue, T, s.K*s.d, a.LdKV)}
+				if first == nil {
+					first = got
+				}
+				for i, want := range [][]float64{o, lse, dq, dk, dv} {
+					name := []string{"o", "lse", "dq", "dk", "dv"}[i]
+					sameBits(t, fmt.Sprintf("%s with %d threads", name, threads), got[i], first[i])
+					if zero := slices.Max(want) == 0 && slices.Min(want) == 0; zero { // of a single key
+						near(t, name, got[i], want, 2e-2)
+					} else if e := relative(got[i], want); !(e < 6e-3) {
+						t.Errorf("%s: relative error %.1e, at most 6e-3", name, e)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Rows from pages of blocks, in any calls and with shared pages, have the bits of packed rows, and
+// what nobody wrote, or wrote later, is not looked at.
+func TestPagedIsPackedInBlocksOf16(t *testing.T) {
+	b := openBF16(t, "avx512", 2)
+	for _, s := range []attShape{
+		{start: []int32{0, 50, 51, 130}, H: 4, K: 2, d: 32}, {start: []int32{0, 33}, H: 6, K: 2, d: 20},
+		{start: []int32{0, 40, 70}, H: 8, K: 1, d: 64}, {start: []int32{0, 200}, H: 3, K: 3, d: 128}, {start: []int32{0, 60}, H: 15, K: 1, d: 7},
+	} {
+		T, width := s.T(), s.H*s.d
+		q, k, v := random(1, T*width), random(2, T*s.K*s.d), random(3, T*s.K*s.d)
+		packed := s.in16(b, q, k, v)
+		b.must(b.Attention(packed))
+		want := b.gather(packed.Out, T, width, packed.LdO)
+		seq, pos := s.rows()
+		for _, P := range []int{16, 48} {
+			a := b.cacheOf(BF16, s, P, k, v)
+			a.KeyPages, a.ValuePages = b.poison(a.KeyPages.Len()), b.poison(a.KeyPages.Len())
+			qd, kd, vd := b.put(q), b.put(k), b.put(v)
+			for _, size := range []int{T, 29, 3, 1} {
+				out := b.poison(T * width)
+				for from := 0; from < T; from += size {
+					n := min(size, T-from)
+					a.T, a.Seq, a.Pos = n, b.ints(seq[from:from+n]), b.ints(pos[from:from+n])
+					a.Key, a.Value = kd.Slice(from*s.K*s.d, (from+n)*s.K*s.d), vd.Slice(from*s.K*s.d, (from+n)*s.K*s.d)
+					a.Query, a.Out = qd.Slice(from*width, (from+n)*width), out.Slice(from*width, (from+n)*width)
+					b.must(b.PagedStore(a))
+					b.must(b.PagedAttend(a))
+				}
+				sameBits(t, fmt.Sprintf("%s P%d in calls of %d", s.name(), P, size), b.get(out), want)
+			}
+		}
+	}
+}
+
+// Samples of one prompt, in one call with others.
+func TestPagedSharedPromptsInBlocksOf16(t *testing.T) {
+	b := openBF16(t, "avx512", 1)
+	const P, prompt, H, K, d = 16, 45, 4, 2, 32
+	lengths := []int{50, 61, 45, 46, 90, 50, 48, 72, 12, 33}
+	key, value := random(1, prompt*K*d), random(2, prompt*K*d)
+	s := attShape{start: []int32{0}, H: H, K: K, d: d}
+	var k, v []float32
+	for i, n := range lengths {
+		shared := min(n, prompt) * K * d
+		k = append(append(k, key[:shared]...), random(uint64(10+i), n*K*d-shared)...)
+		v = append(append(v, value[:shared]...), random(uint64(50+i), n*K*d-shared)...)
+		s.start = append(s.start, s.start[i]+int32(n))
+	}
+	T, width := s.T(), H*d
+	q := random(3, T*width)
+	packed := s.in16(b, q, k, v)
+	b.must(b.Attention(packed))
+	all := b.gather(packed.Out, T, width, packed.LdO)
+	a := b.cacheOf(BF16, s, P, k, v)
+	table := make([]int32, a.B*a.MaxPages)
+	b.must(a.PageTable.Download(table))
+	var last, seq []int32
+	var want, queries []float32
+	for i, n := range lengths {
+		copy(table[i*a.MaxPages:i*a.MaxPages+min(n, prompt)/P], table)
+		row := (int(s.start[i+1]) - 1) * width
+		last, seq = append(last, int32(n-1)), append(seq, int32(i))
+		want, queries = append(want, all[row:row+width]...), append(queries, q[row:row+width]...)
+	}
+	a.T, a.Seq, a.Pos, a.PageTable = len(seq), b.ints(seq), b.ints(last), b.ints(table)
+	a.Query, a.Out = b.put(queries), b.poison(len(want))
+	b.must(b.PagedAttend(a))
+	sameBits(t, "out", b.get(a.Out), want)
+}
+
+// What is not a number at a position must not reach the rows before it, forward.
+func TestBlocksOf16NeverLookAhead(t *testing.T) {
+	b := openBF16(t, "avx512", 1)
+	s := attShape{start: []int32{0, 60}, H: 2, K: 1, d: 32}
+	q, k, v := random(1, 60*64), random(2, 60*32), random(3, 60*32)
+	clean := s.in16(b, q, k, v)
+	b.must(b.Attention(clean))
+	want := b.gather(clean.Out, 60, 64, clean.LdO)
+	for i := 41 * 32; i < 60*32; i++ {
+		k[i], v[i] = nan, float32(math.Inf(1))
+	}
+	a := s.in16(b, q, k, v)
+	b.must(b.Attention(a))
+	sameBits(b.t, "rows before", b.gather(a.Out, 60, 64, a.LdO)[:41*64], want[:41*64])
+}

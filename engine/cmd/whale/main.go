@@ -37,6 +37,7 @@ type commands struct {
 	Harness  harnessCommands `cmd:"" help:"Write, check or try one candidate harness."`
 	Archive  archiveCommands `cmd:"" help:"Look into a run: top harnesses, differences, rollouts."`
 	Export   exportCommand   `cmd:"" help:"Write a run's rollouts as JSON lines or parquet: ids, mask, log-probs, reward."`
+	Convert  convertCommand  `cmd:"" help:"Write a model, or a run's weights, as a folder that other tools load."`
 	Profile  profileCommand  `cmd:"" help:"Say what runs cost: tokens and seconds by cycle, phase, rollout and point of accuracy."`
 	Replay   replayCommand   `cmd:"" help:"Run one archived rollout again and compare it bit for bit."`
 	Report   reportCommand   `cmd:"" help:"Write report.html of runs again and print their results side by side."`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -75,7 +76,7 @@ func results(t *testing.T, module []byte) (all []int64) {
 // Indirect calls give what they gave with the table, and fail where they failed.
 func TestWithoutTable(t *testing.T) {
 	module := indirect(nil)
-	sections, err := split(module)
+	sections, err := wasm.Split(module)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +84,12 @@ func TestWithoutTable(t *testing.T) {
 	if !ok {
 		t.Fatal("the table was kept")
 	}
-	out := []byte(wasmHeader)
 	for _, s := range without {
-		if s.id == sectionTable || s.id == sectionElement {
-			t.Errorf("section %d is still there", s.id)
+		if s.ID == wasm.SectionTable || s.ID == wasm.SectionElement {
+			t.Errorf("section %d is still there", s.ID)
 		}
-		out = appendBytes(append(out, s.id), s.body)
 	}
-	want, got := results(t, module), results(t, out)
+	want, got := results(t, module), results(t, wasm.Join(without))
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("index %d, call %d: %d, with the table %d", i/2, i%2, got[i], want[i])
@@ -114,7 +113,7 @@ func TestWithoutTable_kept(t *testing.T) {
 		"cut short":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), []byte{3, 0, 0x41, 0x80}))}),
 		"too few bodies":    indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code()))}),
 	} {
-		sections, err := split(module)
+		sections, err := wasm.Split(module)
 		if err != nil {
 			t.Fatal(name, err)
 		}

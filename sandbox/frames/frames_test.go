@@ -3,10 +3,10 @@ package frames
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"testing"
 
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
@@ -14,65 +14,65 @@ import (
 // Pieces of a WebAssembly module, written by hand.
 func section(id byte, parts ...[]byte) []byte {
 	body := bytes.Join(parts, nil)
-	return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
+	return append(wasm.AppendUint([]byte{id}, uint64(len(body))), body...)
 }
 
 func vector(items ...[]byte) []byte {
-	return append(binary.AppendUvarint(nil, uint64(len(items))), bytes.Join(items, nil)...)
+	return append(wasm.AppendUint(nil, uint64(len(items))), bytes.Join(items, nil)...)
 }
 
-func name(s string) []byte { return append(binary.AppendUvarint(nil, uint64(len(s))), s...) }
+func name(s string) []byte { return append(wasm.AppendUint(nil, uint64(len(s))), s...) }
 
-func sized(b []byte) []byte { return append(binary.AppendUvarint(nil, uint64(len(b))), b...) }
+func sized(b []byte) []byte { return append(wasm.AppendUint(nil, uint64(len(b))), b...) }
 
 // goModule has the functions outer and inner as Go compiles them. Global 0 is the stack
 // pointer; memory 1024 counts the calls of inner, which unwinds the stack if 1032 is not 0.
 func goModule(outer []byte) []byte {
-	return bytes.Join([][]byte{[]byte(header),
-		section(sectionType, vector([]byte{0x60, 1, typeI32, 1, typeI32})),
-		section(sectionFunction, vector([]byte{0}, []byte{0})),
+	return bytes.Join([][]byte{[]byte(wasm.Header),
+		section(wasm.SectionType, vector([]byte{0x60, 1, wasm.TypeI32, 1, wasm.TypeI32})),
+		section(wasm.SectionFunction, vector([]byte{0}, []byte{0})),
 		section(5, vector([]byte{0, 1})),
-		section(6, vector([]byte{typeI32, 1, opI32Const, 0, opEnd})),
+		section(6, vector([]byte{wasm.TypeI32, 1, wasm.OpI32Const, 0, wasm.OpEnd})),
 		section(7, vector(append(name("outer"), 0, 0), append(name("inner"), 0, 1), append(name("memory"), 2, 0), append(name("sp"), 3, 0))),
-		section(sectionCode, vector(sized(outer), sized(inner))),
+		section(wasm.SectionCode, vector(sized(outer), sized(inner))),
 	}, nil)
 }
 
 // spAdd moves the stack pointer, spBack takes back what a call left.
 func spAdd(by, op byte) []byte {
-	return []byte{opLocalGet, 1, opI32Const, by, op, opLocalTee, 1, opGlobalSet, 0}
+	return []byte{wasm.OpLocalGet, 1, wasm.OpI32Const, by, op, wasm.OpLocalTee, 1, wasm.OpGlobalSet, 0}
 }
 
-var spBack = []byte{opGlobalGet, 0, opLocalSet, 1}
+var spBack = []byte{wasm.OpGlobalGet, 0, wasm.OpLocalSet, 1}
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 // inner has neither frame nor resume points.
-var inner = join([]byte{1, 1, typeI32}, spBack, []byte{opBlock, noResult},
-	[]byte{opI32Const, 0x80, 8, opI32Const, 0x80, 8, 0x29, 3, 0, opI64Const, 1, opI64Add, 0x37, 3, 0}, // memory[1024]++
-	[]byte{opI32Const, 0x80, 8, 0x29, 3, 8, 0x50, 0x45, opBrIf, 0},
-	[]byte{opLocalGet, 1, opI64Const, 0xcd, 0, 0x37, 3, 8}, // an argument of its caller's = 77
-	spAdd(8, opI32Add), []byte{opI32Const, 0, opReturn, opEnd, opI32Const, 1, opEnd})
+var inner = join([]byte{1, 1, wasm.TypeI32}, spBack, []byte{wasm.OpBlock, wasm.NoResult},
+	[]byte{wasm.OpI32Const, 0x80, 8, wasm.OpI32Const, 0x80, 8, 0x29, 3, 0, wasm.OpI64Const, 1, wasm.OpI64Add, 0x37, 3, 0}, // memory[1024]++
+	[]byte{wasm.OpI32Const, 0x80, 8, 0x29, 3, 8, 0x50, 0x45, wasm.OpBrIf, 0},
+	[]byte{wasm.OpLocalGet, 1, wasm.OpI64Const, 0xcd, 0, 0x37, 3, 8}, // an argument of its caller's = 77
+	spAdd(8, wasm.OpI32Add), []byte{wasm.OpI32Const, 0, wasm.OpReturn, wasm.OpEnd, wasm.OpI32Const, 1, wasm.OpEnd})
 
 // outer(n): a frame of 24 bytes, in which inner is called once and n counted down in a loop;
 // the result is what inner wrote plus a byte written through an address.
-var outer = join([]byte{1, 1, typeI32}, spBack,
-	[]byte{opBlock, noResult, opLoop, noResult, opBlock, noResult, opBlock, noResult, opBlock, noResult},
-	[]byte{opLocalGet, 0, opBrTable, 3, 0, 0, 1, 2, opEnd}, // 0 and 1 begin, 2 is behind the call, 3 behind the loop
+var outer = join([]byte{1, 1, wasm.TypeI32}, spBack,
+	[]byte{wasm.OpBlock, wasm.NoResult, wasm.OpLoop, wasm.NoResult, wasm.OpBlock, wasm.NoResult, wasm.OpBlock, wasm.NoResult, wasm.OpBlock, wasm.NoResult},
+	[]byte{wasm.OpLocalGet, 0, wasm.OpBrTable, 3, 0, 0, 1, 2, wasm.OpEnd}, // 0 and 1 begin, 2 is behind the call, 3 behind the loop
 	frameOf24,
-	[]byte{opLocalGet, 1, opLocalGet, 1, 0x29, 3, 32, 0x37, 3, 16},                                               // [16] = n
-	[]byte{opLocalGet, 1, opExtend, opI64Const, 9, opI64Add, opWrap, opI64Const, 5, 0x3c, 0, 0},                  // byte [9] = 5
-	[]byte{opLocalGet, 1, opExtend, opI64Const, 16, opI64Add, opWrap, opLocalGet, 1, opDrop, 0x29, 3, 0, opDrop}, // its address and itself, got in turn
-	spAdd(8, opI32Sub), []byte{opLocalGet, 1, opI64Const, 42, 0x37, 3, 0},
-	[]byte{opI32Const, 0, opCall, 1}, spBack, []byte{opBrIf, 3, opEnd}, // 2
-	[]byte{opLocalGet, 1, opLocalGet, 1, 0x29, 3, 16, opI64Const, 0x7f, opI64Add, 0x37, 3, 16}, // [16]--
-	[]byte{opBlock, noResult, opLocalGet, 1, 0x29, 3, 16, 0x50, opBrIf, 0, opI32Const, 2, opLocalSet, 0, opBr, 2, opEnd},
-	[]byte{opI32Const, 3, opLocalSet, 0, opBr, 1, opEnd}, // 3
-	[]byte{opLocalGet, 1, opLocalGet, 1, 0x29, 3, 0, opLocalGet, 1, 0x31, 0, 9, opI64Add, 0x37, 3, 40},
-	spAdd(24, opI32Add), spAdd(8, opI32Add), []byte{opI32Const, 0, opReturn},
-	[]byte{opEnd, opUnreachable, opEnd, opI32Const, 1, opEnd})
+	[]byte{wasm.OpLocalGet, 1, wasm.OpLocalGet, 1, 0x29, 3, 32, 0x37, 3, 16},                                                                             // [16] = n
+	[]byte{wasm.OpLocalGet, 1, wasm.OpExtend, wasm.OpI64Const, 9, wasm.OpI64Add, wasm.OpWrap, wasm.OpI64Const, 5, 0x3c, 0, 0},                            // byte [9] = 5
+	[]byte{wasm.OpLocalGet, 1, wasm.OpExtend, wasm.OpI64Const, 16, wasm.OpI64Add, wasm.OpWrap, wasm.OpLocalGet, 1, wasm.OpDrop, 0x29, 3, 0, wasm.OpDrop}, // its address and itself, got in turn
+	spAdd(8, wasm.OpI32Sub), []byte{wasm.OpLocalGet, 1, wasm.OpI64Const, 42, 0x37, 3, 0},
+	[]byte{wasm.OpI32Const, 0, wasm.OpCall, 1}, spBack, []byte{wasm.OpBrIf, 3, wasm.OpEnd}, // 2
+	[]byte{wasm.OpLocalGet, 1, wasm.OpLocalGet, 1, 0x29, 3, 16, wasm.OpI64Const, 0x7f, wasm.OpI64Add, 0x37, 3, 16}, // [16]--
+	[]byte{wasm.OpBlock, wasm.NoResult, wasm.OpLocalGet, 1, 0x29, 3, 16, 0x50, wasm.OpBrIf, 0, wasm.OpI32Const, 2, wasm.OpLocalSet, 0, wasm.OpBr, 2, wasm.OpEnd},
+	[]byte{wasm.OpI32Const, 3, wasm.OpLocalSet, 0, wasm.OpBr, 1, wasm.OpEnd}, // 3
+	[]byte{wasm.OpLocalGet, 1, wasm.OpLocalGet, 1, 0x29, 3, 0, wasm.OpLocalGet, 1, 0x31, 0, 9, wasm.OpI64Add, 0x37, 3, 40},
+	spAdd(24, wasm.OpI32Add), spAdd(8, wasm.OpI32Add), []byte{wasm.OpI32Const, 0, wasm.OpReturn},
+	[]byte{wasm.OpEnd, wasm.OpUnreachable, wasm.OpEnd, wasm.OpI32Const, 1, wasm.OpEnd})
 
-var frameOf24 = spAdd(24, opI32Sub)
+var frameOf24 = spAdd(24, wasm.OpI32Sub)
 
 // running is a module, instantiated.
 type running struct{ api.Module }
@@ -159,10 +159,10 @@ func TestOneLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(code, []byte{opLoad8U, 0, 55, opDrop}); n != 1 { // 8 + 24 + 8 + 16 bytes
+	if n := bytes.Count(code, []byte{wasm.OpLoad8U, 0, 55, wasm.OpDrop}); n != 1 { // 8 + 24 + 8 + 16 bytes
 		t.Errorf("%d looks", n)
 	}
-	if n := bytes.Count(code, []byte{opLocalSet, localResume}); n != 1 {
+	if n := bytes.Count(code, []byte{wasm.OpLocalSet, localResume}); n != 1 {
 		t.Errorf("%d jumps by the loop, one is backwards", n)
 	}
 }
@@ -176,14 +176,14 @@ func TestLeftAlone(t *testing.T) {
 		return bytes.Replace(outer, old, new, 1)
 	}
 	for what, code := range map[string][]byte{
-		"a stack pointer from elsewhere":    replace(frameOf24, []byte{opI32Const, 8, opLocalTee, 1, opGlobalSet, 0}),
-		"a return with a frame left":        replace(spAdd(24, opI32Add), nil),
-		"a call that leaves local 1":        replace(join([]byte{opCall, 1}, spBack), []byte{opCall, 1}),
-		"a block with a result":             replace([]byte{opBlock, noResult, opLocalGet, 1}, []byte{opBlock, 0x7f, opLocalGet, 1}),
-		"local 1 that is something else":    replace([]byte{1, 1, typeI32}, []byte{1, 1, 0x7e}),
-		"a jump out of the function":        replace([]byte{opBrIf, 3}, []byte{opBrIf, 4}),
-		"an instruction that is not known":  replace([]byte{opExtend}, []byte{0xfd}),
-		"an access before the frame begins": replace(frameOf24, join(spAdd(24, opI32Sub), spAdd(24, opI32Sub), []byte{opLocalGet, 1, 0x29, 3, 0, opDrop}, spAdd(24, opI32Add))),
+		"a stack pointer from elsewhere":    replace(frameOf24, []byte{wasm.OpI32Const, 8, wasm.OpLocalTee, 1, wasm.OpGlobalSet, 0}),
+		"a return with a frame left":        replace(spAdd(24, wasm.OpI32Add), nil),
+		"a call that leaves local 1":        replace(join([]byte{wasm.OpCall, 1}, spBack), []byte{wasm.OpCall, 1}),
+		"a block with a result":             replace([]byte{wasm.OpBlock, wasm.NoResult, wasm.OpLocalGet, 1}, []byte{wasm.OpBlock, 0x7f, wasm.OpLocalGet, 1}),
+		"local 1 that is something else":    replace([]byte{1, 1, wasm.TypeI32}, []byte{1, 1, 0x7e}),
+		"a jump out of the function":        replace([]byte{wasm.OpBrIf, 3}, []byte{wasm.OpBrIf, 4}),
+		"an instruction that is not known":  replace([]byte{wasm.OpExtend}, []byte{0xfd}),
+		"an access before the frame begins": replace(frameOf24, join(spAdd(24, wasm.OpI32Sub), spAdd(24, wasm.OpI32Sub), []byte{wasm.OpLocalGet, 1, 0x29, 3, 0, wasm.OpDrop}, spAdd(24, wasm.OpI32Add))),
 	} {
 		wasm := goModule(code)
 		out, n, err := Rebase(wasm)
@@ -194,7 +194,7 @@ func TestLeftAlone(t *testing.T) {
 	for what, wasm := range map[string][]byte{
 		"text":           []byte("no module at all"),
 		"a cut one":      goModule(outer)[:60],
-		"a memory taken": append([]byte(header), section(sectionImport, vector(append(append(name("m"), name("m")...), 2, 0, 1)))...),
+		"a memory taken": append([]byte(wasm.Header), section(wasm.SectionImport, vector(append(append(name("m"), name("m")...), 2, 0, 1)))...),
 	} {
 		if out, _, err := Rebase(wasm); err == nil {
 			t.Errorf("%s: %x", what, out)

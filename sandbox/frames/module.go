@@ -1,19 +1,14 @@
 package frames
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 )
 
-// Sections of a module (WebAssembly core specification, 5.5.2).
-const (
-	sectionType     = 1
-	sectionImport   = 2
-	sectionFunction = 3
-	sectionCode     = 10
-)
-
-const header = "\x00asm\x01\x00\x00\x00"
+// errShape: a function that is not what Go's compiler makes.
+var errShape = errors.New("not Go's shape")
 
 // signature is a function's type; go says that it is Go's own, (i32) -> i32.
 type signature struct {
@@ -30,63 +25,48 @@ type module struct {
 
 // Rebase gives the module with the frames of its functions addressed from one base each, and
 // says how many of its functions are.
-func Rebase(wasm []byte) (out []byte, rebased int, err error) {
-	if len(wasm) < len(header) || string(wasm[:len(header)]) != header {
-		return nil, 0, fmt.Errorf("frames: %w: not a WebAssembly 1.0 binary", errShape)
+func Rebase(binary []byte) (out []byte, rebased int, err error) {
+	sections, err := wasm.Split(binary)
+	if err != nil {
+		return nil, 0, fmt.Errorf("frames: %w", err)
 	}
-	out = append(make([]byte, 0, len(wasm)), header...)
 	var m module
-	r := &reader{b: wasm, at: len(header)}
-	for r.more() {
-		id := r.byte()
-		content := r.bytes()
-		body := &reader{b: content}
-		switch id {
-		case sectionType:
-			m.readTypes(body)
-		case sectionImport:
-			m.readImports(body)
-		case sectionFunction:
-			for left := body.uint(); left > 0 && body.err == nil; left-- {
-				m.typeOf = append(m.typeOf, int(body.uint()))
+	for i, s := range sections {
+		r := wasm.NewReader(s.Body)
+		switch s.ID {
+		case wasm.SectionType:
+			m.readTypes(&r)
+		case wasm.SectionImport:
+			m.readImports(&r)
+		case wasm.SectionFunction:
+			for left := r.Uint(); left > 0 && r.Err() == nil; left-- {
+				m.typeOf = append(m.typeOf, int(r.Uint()))
 			}
-		case sectionCode:
-			content, rebased = m.rebase(body)
+		case wasm.SectionCode:
+			sections[i].Body, rebased = m.rebase(&r)
 		}
-		if body.err != nil {
-			return nil, 0, fmt.Errorf("frames: section %d: %w", id, body.err)
+		if r.Err() != nil {
+			return nil, 0, fmt.Errorf("frames: section %d: %w", s.ID, r.Err())
 		}
-		out = append(out, id)
-		out = binary.AppendUvarint(out, uint64(len(content)))
-		out = append(out, content...)
 	}
-	if r.err != nil {
-		return nil, 0, fmt.Errorf("frames: %w", r.err)
-	}
-	return out, rebased, nil
+	return wasm.Join(sections), rebased, nil
 }
 
-const typeI32 = 0x7f
-
-func (m *module) readTypes(r *reader) {
-	for left := r.uint(); left > 0 && r.err == nil; left-- {
-		if r.byte() != 0x60 {
-			r.fail("type")
-		}
-		params, results := r.bytes(), r.bytes()
-		m.types = append(m.types, signature{len(params), len(results), string(params) == string([]byte{typeI32}) && string(results) == string([]byte{typeI32})})
+func (m *module) readTypes(r *wasm.Reader) {
+	goes := wasm.Signature{Params: string(rune(wasm.TypeI32)), Results: string(rune(wasm.TypeI32))}
+	for _, s := range wasm.Signatures(r) {
+		m.types = append(m.types, signature{len(s.Params), len(s.Results), s == goes})
 	}
 }
 
 // readImports takes functions only, which is all that Go imports.
-func (m *module) readImports(r *reader) {
-	for left := r.uint(); left > 0 && r.err == nil; left-- {
-		r.bytes()
-		r.bytes()
-		if r.byte() != 0 {
-			r.fail("import that is no function")
+func (m *module) readImports(r *wasm.Reader) {
+	for left := r.Uint(); left > 0 && r.Err() == nil; left-- {
+		kind, of := r.Import()
+		if kind != wasm.KindFunction {
+			r.Fail("import that is no function")
 		}
-		m.typeOf = append(m.typeOf, int(r.uint()))
+		m.typeOf = append(m.typeOf, int(of))
 		m.imported++
 	}
 }
@@ -99,21 +79,20 @@ func (m *module) of(function int) (s signature, ok bool) {
 	return m.types[m.typeOf[function]], true
 }
 
-func (m *module) rebase(r *reader) (section []byte, rebased int) {
-	n := int(r.uint())
-	section = binary.AppendUvarint(make([]byte, 0, len(r.b)), uint64(n))
-	for i := 0; i < n && r.err == nil; i++ {
-		body := r.bytes()
+func (m *module) rebase(r *wasm.Reader) (section []byte, rebased int) {
+	n := int(r.Uint())
+	section = wasm.AppendUint(make([]byte, 0, len(r.Rest())), n)
+	for i := 0; i < n && r.Err() == nil; i++ {
+		body := r.Bytes()
 		if s, ok := m.of(m.imported + i); ok && s.goes {
 			if better, err := m.function(body); err == nil {
 				body, rebased = better, rebased+1
 			}
 		}
-		section = binary.AppendUvarint(section, uint64(len(body)))
-		section = append(section, body...)
+		section = wasm.AppendBytes(section, body)
 	}
-	if r.more() {
-		r.fail("bytes left over")
+	if r.More() {
+		r.Fail("bytes left over")
 	}
 	return section, rebased
 }

@@ -1,9 +1,10 @@
 package frames
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 )
 
 // rebasing writes a function that was scanned.
@@ -21,15 +22,15 @@ func (f rebasing) write(out []byte) ([]byte, error) {
 		return nil, err
 	}
 	out = append(out, f.body[f.from:f.entry]...)
-	out = append(out, opLocalGet, localSP, opI32Const)
-	out = appendInt(out, f.frame()+returnSize)
+	out = append(out, wasm.OpLocalGet, localSP, wasm.OpI32Const)
+	out = wasm.AppendInt(out, f.frame()+returnSize)
 	if f.frame() > 0 && len(f.points) > 1 {
-		out = append(out, opI32Const, returnSize, opLocalGet, localResume, opI32Const)
-		out = appendInt(out, f.points[1])
-		out = append(out, opI32LtU, opSelect)
+		out = append(out, wasm.OpI32Const, returnSize, wasm.OpLocalGet, localResume, wasm.OpI32Const)
+		out = wasm.AppendInt(out, f.points[1])
+		out = append(out, wasm.OpI32LtU, wasm.OpSelect)
 	}
-	out = append(out, opI32Sub, opLocalSet)
-	out = binary.AppendUvarint(out, f.local)
+	out = append(out, wasm.OpI32Sub, wasm.OpLocalSet)
+	out = wasm.AppendUint(out, f.local)
 	slices.SortStableFunc(f.edits, func(a, b edit) int { return a.from - b.from })
 	out = f.touch(append(out, f.body[f.entry:f.hub]...), reach)
 	if len(f.points) > 0 {
@@ -64,23 +65,23 @@ func (f rebasing) reach() (reach uint64, err error) {
 
 // touch is the one look at the bounds. It stands where every way into the code comes by.
 func (f rebasing) touch(out []byte, reach uint64) []byte {
-	out = append(f.get(out), opLoad8U, 0)
-	return append(binary.AppendUvarint(out, reach-1), opDrop)
+	out = append(f.get(out), wasm.OpLoad8U, 0)
+	return append(wasm.AppendUint(out, reach-1), wasm.OpDrop)
 }
 
 // dispatch jumps to the beginning or to one of the resume points from the first up to the end,
 // in place of a table: behind a table wazero has forgotten which bounds are known.
 func (f rebasing) dispatch(out []byte, first, end, depth int) []byte {
 	if first == end-1 {
-		return binary.AppendUvarint(append(out, opBr), uint64(first+depth))
+		return wasm.AppendUint(append(out, wasm.OpBr), uint64(first+depth))
 	}
 	middle := (first + end) / 2
 	if first == 0 {
 		middle = 1 // where calls come in
 	}
-	out = appendInt(append(out, opLocalGet, localResume, opI32Const), f.points[middle])
-	out = f.dispatch(append(out, opI32LtU, opIf, noResult), first, middle, depth+1)
-	return append(f.dispatch(append(out, opElse), middle, end, depth+1), opEnd)
+	out = wasm.AppendInt(append(out, wasm.OpLocalGet, localResume, wasm.OpI32Const), f.points[middle])
+	out = f.dispatch(append(out, wasm.OpI32LtU, wasm.OpIf, wasm.NoResult), first, middle, depth+1)
+	return append(f.dispatch(append(out, wasm.OpElse), middle, end, depth+1), wasm.OpEnd)
 }
 
 func (f rebasing) replace(out []byte, e edit) []byte {
@@ -90,27 +91,27 @@ func (f rebasing) replace(out []byte, e edit) []byte {
 	case pointer:
 		return f.pointer(out, e.moved)
 	case adjust:
-		return append(f.pointer(out, e.moved), opGlobalSet, 0)
+		return append(f.pointer(out, e.moved), wasm.OpGlobalSet, 0)
 	case jump:
-		return binary.AppendUvarint(append(out, opBr), uint64(e.moved))
+		return wasm.AppendUint(append(out, wasm.OpBr), uint64(e.moved))
 	case again:
-		return binary.AppendUvarint(append(f.get(out), opLocalSet), f.local)
+		return wasm.AppendUint(append(f.get(out), wasm.OpLocalSet), f.local)
 	case otherwise:
-		return append(out, opElse)
+		return append(out, wasm.OpElse)
 	case access:
-		return binary.AppendUvarint(binary.AppendUvarint(out, uint64(e.align)), e.offset+uint64(f.above(e.moved)))
+		return wasm.AppendUint(wasm.AppendUint(out, uint64(e.align)), e.offset+uint64(f.above(e.moved)))
 	}
 	return out
 }
 
 func (f rebasing) get(out []byte) []byte {
-	return binary.AppendUvarint(append(out, opLocalGet), f.local)
+	return wasm.AppendUint(append(out, wasm.OpLocalGet), f.local)
 }
 
 func (f rebasing) pointer(out []byte, moved int64) []byte {
 	out = f.get(out)
 	if above := f.above(moved); above != 0 {
-		out = append(appendInt(append(out, opI32Const), above), opI32Add)
+		out = append(wasm.AppendInt(append(out, wasm.OpI32Const), above), wasm.OpI32Add)
 	}
 	return out
 }
@@ -121,5 +122,5 @@ func (f rebasing) above(moved int64) int64 { return moved + f.frame() + returnSi
 // accessSize is how many bytes a load or store moves, in the order of the opcodes.
 func accessSize(opcode byte) uint64 {
 	const sizes = "4848" + "1122" + "112244" + "4848" + "12124"
-	return uint64(sizes[opcode-opLoadFirst] - '0')
+	return uint64(sizes[opcode-wasm.OpLoadFirst] - '0')
 }

@@ -3,13 +3,15 @@ package frames
 import (
 	"fmt"
 	"slices"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 )
 
 // scan follows one function from front to back: how far its stack pointer is from what it
 // was on entry, and which of the operands is a stack pointer.
 type scan struct {
 	module *module
-	r      reader
+	r      wasm.Reader
 	size   int64   // of the frame; unknownSize until it is seen
 	points []int64 // the first value of local 0 for the beginning and each resume point
 	entry  int     // where the code begins
@@ -51,16 +53,16 @@ type label struct {
 
 // run scans to the end of the function.
 func (s *scan) run() error {
-	s.entry, s.sure = s.r.at, true
-	s.labels = []label{{kind: opBlock}}
+	s.entry, s.sure = s.r.At(), true
+	s.labels = []label{{kind: wasm.OpBlock}}
 	s.head()
-	for s.r.more() && len(s.labels) > 0 {
+	for s.r.More() && len(s.labels) > 0 {
 		s.step()
 	}
-	if s.r.err == nil && (s.r.at < len(s.r.b) || len(s.labels) > 0) {
-		s.r.fail("end")
+	if s.r.Err() == nil && (s.r.More() || len(s.labels) > 0) {
+		s.r.Fail("end")
 	}
-	return s.r.err
+	return s.r.Err()
 }
 
 // head reads what leads to the resume points: a block for the way out, a loop for jumps, a
@@ -68,13 +70,13 @@ func (s *scan) run() error {
 func (s *scan) head() {
 	r := s.r
 	var labels []label
-	for r.more() {
-		at := r.at
-		switch kind := r.byte(); {
-		case (kind == opBlock || kind == opLoop) && r.accept(noResult):
-			labels = append(labels, label{kind: kind, hub: kind == opLoop})
+	for r.More() {
+		at := r.At()
+		switch kind := r.Byte(); {
+		case (kind == wasm.OpBlock || kind == wasm.OpLoop) && r.Accept(wasm.NoResult):
+			labels = append(labels, label{kind: kind, hub: kind == wasm.OpLoop})
 			continue
-		case kind == opLocalGet && r.accept(localResume, opBrTable):
+		case kind == wasm.OpLocalGet && r.Accept(localResume, wasm.OpBrTable):
 			s.hub = at
 			s.labels = append(s.labels, labels...)
 			s.r = r
@@ -89,11 +91,11 @@ func (s *scan) head() {
 // resume reads the targets of the head's jump: the beginning for the first values of local 0,
 // then the resume points in order.
 func (s *scan) resume() {
-	last := int64(s.r.uint())
-	for n := int64(0); n <= last && s.r.err == nil; n++ {
-		target := int(s.r.uint())
+	last := int64(s.r.Uint())
+	for n := int64(0); n <= last && s.r.Err() == nil; n++ {
+		target := int(s.r.Uint())
 		if n == 0 && target != 0 || target > len(s.labels)-2 || target > len(s.points) || target < len(s.points)-1 {
-			s.r.fail("resume point")
+			s.r.Fail("resume point")
 			return
 		}
 		if target == len(s.points) {
@@ -103,7 +105,7 @@ func (s *scan) resume() {
 		l.reached, l.sure, l.hub, l.point = true, true, target > 0, target
 	}
 	s.dead = true
-	s.begin = s.r.at
+	s.begin = s.r.At()
 }
 
 // frame is the size of the frame. Functions that have none don't move the stack pointer.
@@ -112,19 +114,19 @@ func (s *scan) frame() int64 { return max(s.size, 0) }
 // branch notes that a label is reached from here.
 func (s *scan) branch(depth uint32) {
 	if int(depth) >= len(s.labels) {
-		s.r.fail("branch")
+		s.r.Fail("branch")
 		return
 	}
 	l := &s.labels[len(s.labels)-1-int(depth)]
 	switch {
 	case s.dead:
 	case int(depth) == len(s.labels)-1:
-		s.r.fail("branch out of the function")
+		s.r.Fail("branch out of the function")
 	case l.hub:
 		s.inFrame()
-	case l.kind == opLoop:
+	case l.kind == wasm.OpLoop:
 		if !s.sure || s.moved != l.moved {
-			s.r.fail("loop that moves the stack")
+			s.r.Fail("loop that moves the stack")
 		}
 	case !l.reached:
 		l.reached, l.moved, l.sure = true, s.moved, s.sure
@@ -139,7 +141,7 @@ func (s *scan) inFrame() {
 		s.size = 0
 	}
 	if !s.sure || s.moved != -s.size {
-		s.r.fail("stack pointer not at the frame")
+		s.r.Fail("stack pointer not at the frame")
 	}
 }
 
@@ -147,27 +149,27 @@ func (s *scan) inFrame() {
 func (s *scan) end() {
 	l := s.labels[len(s.labels)-1]
 	s.labels = s.labels[:len(s.labels)-1]
-	if l.kind == opIf {
-		s.edits = append(s.edits, edit{from: s.r.at - 1, to: s.r.at - 1, what: otherwise})
+	if l.kind == wasm.OpIf {
+		s.edits = append(s.edits, edit{from: s.r.At() - 1, to: s.r.At() - 1, what: otherwise})
 	}
 	if len(s.labels) == 0 {
 		return
 	}
 	s.stack = s.stack[:min(l.height, len(s.stack))]
 	switch {
-	case l.hub && l.kind == opBlock:
+	case l.hub && l.kind == wasm.OpBlock:
 		if !s.dead {
 			s.inFrame()
 		}
 		s.moved, s.sure, s.dead = -s.frame(), true, false
-	case l.kind == opLoop || !l.reached:
+	case l.kind == wasm.OpLoop || !l.reached:
 	case s.dead:
 		s.moved, s.sure, s.dead = l.moved, l.sure, false
 	default:
 		s.sure = s.sure && l.sure && s.moved == l.moved
 	}
 	if l.reached && !s.dead {
-		s.edits = append(s.edits, edit{from: s.r.at, to: s.r.at, what: again})
+		s.edits = append(s.edits, edit{from: s.r.At(), to: s.r.At(), what: again})
 	}
 }
 
@@ -181,7 +183,7 @@ func (s *scan) pop() operand {
 	least := s.labels[len(s.labels)-1].height
 	if len(s.stack) <= least {
 		if !s.dead {
-			s.r.fail("operand missing")
+			s.r.Fail("operand missing")
 		}
 		return operand{}
 	}
@@ -206,40 +208,40 @@ func (s *scan) value(o operand) {
 
 // access reads what a load or store has behind its opcode and lets it begin at base.
 func (s *scan) access(opcode byte, address operand) {
-	from := s.r.at
-	align, offset := s.r.uint(), s.r.uint()
+	from := s.r.At()
+	align, offset := s.r.Uint(), s.r.Uint()
 	if address.at == 0 || address.wide {
 		s.value(address)
 		return
 	}
 	s.edits = append(s.edits, edit{from: address.at, to: address.end, what: base},
-		edit{from: from, to: s.r.at, what: access, moved: address.moved, opcode: opcode, align: align, offset: uint64(offset) + uint64(address.added)})
+		edit{from: from, to: s.r.At(), what: access, moved: address.moved, opcode: opcode, align: align, offset: uint64(offset) + uint64(address.added)})
 }
 
 // adjust reads a change of the stack pointer that began with getting it: a constant added or
 // taken away, and the result put into local 1 and global 0.
 func (s *scan) adjust() bool {
-	r, at := s.r, s.r.at-2
-	if !r.accept(opI32Const) {
+	r, at := s.r, s.r.At()-2
+	if !r.Accept(wasm.OpI32Const) {
 		return false
 	}
-	by := r.int()
-	switch r.byte() {
-	case opI32Sub:
+	by := r.Int()
+	switch r.Byte() {
+	case wasm.OpI32Sub:
 		by = -by
-	case opI32Add:
+	case wasm.OpI32Add:
 	default:
 		return false
 	}
-	if !r.accept(opLocalTee, localSP, opGlobalSet, 0) || r.err != nil {
+	if !r.Accept(wasm.OpLocalTee, localSP, wasm.OpGlobalSet, 0) || r.Err() != nil {
 		return false
 	}
 	s.r = r
-	if s.size == unknownSize && by < 0 && !s.inside(opIf) {
+	if s.size == unknownSize && by < 0 && !s.inside(wasm.OpIf) {
 		s.size = -by
 	}
 	s.moved += by
-	s.edits = append(s.edits, edit{from: at, to: r.at, what: adjust, moved: s.moved})
+	s.edits = append(s.edits, edit{from: at, to: r.At(), what: adjust, moved: s.moved})
 	return true
 }
 
@@ -251,12 +253,12 @@ func (s *scan) inside(kind byte) bool {
 // called is what is behind a call: the stack pointer is read again, and is what it was
 // before the return address.
 func (s *scan) called(goes bool) {
-	from := s.r.at
-	if !s.r.accept(opGlobalGet, 0, opLocalSet, localSP) {
-		s.r.fail("call without the stack pointer behind it")
+	from := s.r.At()
+	if !s.r.Accept(wasm.OpGlobalGet, 0, wasm.OpLocalSet, localSP) {
+		s.r.Fail("call without the stack pointer behind it")
 		return
 	}
-	s.edits = append(s.edits, edit{from: from, to: s.r.at})
+	s.edits = append(s.edits, edit{from: from, to: s.r.At()})
 	if goes {
 		s.moved += returnSize
 	}
@@ -267,10 +269,10 @@ func (s *scan) get(local uint32) {
 	case local != localSP || s.dead:
 		s.push(1)
 	case !s.sure:
-		s.r.fail("stack pointer of two ways")
+		s.r.Fail("stack pointer of two ways")
 	case s.adjust():
 	default:
-		s.stack = append(s.stack, operand{at: s.r.at - 2, end: s.r.at, moved: s.moved})
+		s.stack = append(s.stack, operand{at: s.r.At() - 2, end: s.r.At(), moved: s.moved})
 	}
 }
 
@@ -279,4 +281,4 @@ func (s *scan) leave() {
 	s.stack = s.stack[:min(len(s.stack), s.labels[len(s.labels)-1].height)]
 }
 
-func (s *scan) unknown(opcode byte) { s.r.fail(fmt.Sprintf("instruction %#x", opcode)) }
+func (s *scan) unknown(opcode byte) { s.r.Fail(fmt.Sprintf("instruction %#x", opcode)) }

@@ -1,40 +1,44 @@
 package frames
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
+)
 
 // step reads one instruction.
 func (s *scan) step() {
-	switch op := s.r.byte(); {
-	case op <= opReturn:
+	switch op := s.r.Byte(); {
+	case op <= wasm.OpReturn:
 		s.control(op)
-	case op == opCall:
-		callee := int(s.r.uint())
+	case op == wasm.OpCall:
+		callee := int(s.r.Uint())
 		sig, ok := s.module.of(callee)
 		if !ok {
-			s.r.fail("callee")
+			s.r.Fail("callee")
 			return
 		}
 		s.call(sig, sig.goes && callee >= s.module.imported)
-	case op == opCallIndirect:
-		typ := int(s.r.uint())
-		s.r.byte() // table
+	case op == wasm.OpCallIndirect:
+		typ := int(s.r.Uint())
+		s.r.Byte() // table
 		if typ >= len(s.module.types) {
-			s.r.fail("callee")
+			s.r.Fail("callee")
 			return
 		}
 		s.take(1)
 		s.call(s.module.types[typ], s.module.types[typ].goes)
-	case op == opDrop:
+	case op == wasm.OpDrop:
 		s.take(1)
-	case op == opSelect:
+	case op == wasm.OpSelect:
 		s.take(3)
 		s.push(1)
-	case op >= opLocalGet && op <= opGlobalSet:
+	case op >= wasm.OpLocalGet && op <= wasm.OpGlobalSet:
 		s.variable(op)
-	case op >= opLoadFirst && op <= opLoadLast:
+	case op >= wasm.OpLoadFirst && op <= wasm.OpLoadLast:
 		s.access(op, s.pop())
 		s.push(1)
-	case op >= opStoreFirst && op <= opStoreLast:
+	case op >= wasm.OpStoreFirst && op <= wasm.OpStoreLast:
 		s.take(1)
 		s.access(op, s.pop())
 	default:
@@ -44,39 +48,39 @@ func (s *scan) step() {
 
 func (s *scan) control(op byte) {
 	switch op {
-	case opNop:
-	case opUnreachable:
+	case wasm.OpNop:
+	case wasm.OpUnreachable:
 		s.leave()
-	case opReturn:
+	case wasm.OpReturn:
 		if !s.dead && (!s.sure || s.moved != returnSize) {
-			s.r.fail("return with a moved stack")
+			s.r.Fail("return with a moved stack")
 		}
 		s.take(1)
 		s.leave()
-	case opBlock, opLoop, opIf:
-		if op == opIf {
+	case wasm.OpBlock, wasm.OpLoop, wasm.OpIf:
+		if op == wasm.OpIf {
 			s.take(1)
 		}
-		if s.r.byte() != noResult {
-			s.r.fail("block with a result")
+		if s.r.Byte() != wasm.NoResult {
+			s.r.Fail("block with a result")
 		}
 		s.labels = append(s.labels, label{kind: op, height: len(s.stack), moved: s.moved, sure: s.sure,
-			reached: op == opIf && !s.dead, dead: s.dead})
-	case opElse:
+			reached: op == wasm.OpIf && !s.dead, dead: s.dead})
+	case wasm.OpElse:
 		l := &s.labels[len(s.labels)-1]
 		moved, sure := l.moved, l.sure
-		l.kind = opElse
+		l.kind = wasm.OpElse
 		s.branch(0)
 		s.stack = s.stack[:min(l.height, len(s.stack))]
 		s.moved, s.sure, s.dead = moved, sure, l.dead
-	case opEnd:
+	case wasm.OpEnd:
 		s.end()
-	case opBr:
-		s.branch(s.r.uint())
+	case wasm.OpBr:
+		s.branch(s.r.Uint())
 		s.leave()
-	case opBrIf:
+	case wasm.OpBrIf:
 		s.take(1)
-		s.branch(s.r.uint())
+		s.branch(s.r.Uint())
 	default:
 		s.unknown(op)
 	}
@@ -89,61 +93,61 @@ func (s *scan) call(sig signature, goes bool) {
 }
 
 func (s *scan) variable(op byte) {
-	index := s.r.uint()
+	index := s.r.Uint()
 	switch op {
-	case opLocalGet:
+	case wasm.OpLocalGet:
 		s.get(index)
 		return
-	case opGlobalGet:
+	case wasm.OpGlobalGet:
 		s.push(1)
-	case opLocalTee:
+	case wasm.OpLocalTee:
 		s.take(1)
 		s.push(1)
 	default:
 		s.take(1)
 	}
 	stackPointer := uint32(localSP)
-	if op == opGlobalGet || op == opGlobalSet {
+	if op == wasm.OpGlobalGet || op == wasm.OpGlobalSet {
 		stackPointer = 0
 	}
 	if index == stackPointer {
-		s.r.fail("stack pointer used in another way")
+		s.r.Fail("stack pointer used in another way")
 	}
 }
 
 // compute reads what neither branches nor touches variables.
 func (s *scan) compute(op byte) {
 	switch {
-	case op == opMemorySize:
-		s.r.byte()
+	case op == wasm.OpMemorySize:
+		s.r.Byte()
 		s.push(1)
-	case op == opMemoryGrow:
-		s.r.byte()
+	case op == wasm.OpMemoryGrow:
+		s.r.Byte()
 		s.take(1)
 		s.push(1)
-	case op == opI32Const:
+	case op == wasm.OpI32Const:
 		if !s.jump() {
-			s.r.int()
+			s.r.Int()
 			s.push(1)
 		}
-	case op == opI64Const:
-		s.stack = append(s.stack, operand{constant: true, value: s.r.int()})
-	case op == opExtend || op == opWrap:
-		s.convert(op == opExtend)
-	case op == opI64Add:
+	case op == wasm.OpI64Const:
+		s.stack = append(s.stack, operand{constant: true, value: s.r.Int()})
+	case op == wasm.OpExtend || op == wasm.OpWrap:
+		s.convert(op == wasm.OpExtend)
+	case op == wasm.OpI64Add:
 		s.add()
-	case op == opF32Const || op == opF64Const:
-		for range 4 * (1 + op - opF32Const) {
-			s.r.byte()
+	case op == wasm.OpF32Const || op == wasm.OpF64Const:
+		for range 4 * (1 + op - wasm.OpF32Const) {
+			s.r.Byte()
 		}
 		s.push(1)
 	case unary(op):
 		s.take(1)
 		s.push(1)
-	case op > opF64Const && op <= 0xa6:
+	case op > wasm.OpF64Const && op <= 0xa6:
 		s.take(2)
 		s.push(1)
-	case op == opPrefix:
+	case op == wasm.OpPrefix:
 		s.prefixed()
 	default:
 		s.unknown(op)
@@ -153,13 +157,13 @@ func (s *scan) compute(op byte) {
 // jump reads a jump to another part of the function: where to is put into local 0, and then
 // the head's loop begins again. It can go there at once if that is further on.
 func (s *scan) jump() bool {
-	r, at := s.r, s.r.at-1
-	to := r.int()
-	if !r.accept(opLocalSet, localResume, opBr) || s.dead {
+	r, at := s.r, s.r.At()-1
+	to := r.Int()
+	if !r.Accept(wasm.OpLocalSet, localResume, wasm.OpBr) || s.dead {
 		return false
 	}
-	loop := len(s.labels) - 1 - int(r.uint())
-	if loop < 0 || !s.labels[loop].hub || s.labels[loop].kind != opLoop || r.err != nil {
+	loop := len(s.labels) - 1 - int(r.Uint())
+	if loop < 0 || !s.labels[loop].hub || s.labels[loop].kind != wasm.OpLoop || r.Err() != nil {
 		return false
 	}
 	point, _ := slices.BinarySearch(s.points, to+1)
@@ -168,7 +172,7 @@ func (s *scan) jump() bool {
 		return false
 	}
 	s.r = r
-	s.edits = append(s.edits, edit{from: at, to: r.at, what: jump, moved: int64(len(s.labels) - 1 - open)})
+	s.edits = append(s.edits, edit{from: at, to: r.At(), what: jump, moved: int64(len(s.labels) - 1 - open)})
 	s.branch(uint32(len(s.labels) - 1 - open))
 	s.leave()
 	return true
@@ -178,7 +182,7 @@ func (s *scan) jump() bool {
 func (s *scan) convert(wide bool) {
 	o := s.pop()
 	if o.at != 0 && o.wide != wide {
-		o.wide, o.end = wide, s.r.at
+		o.wide, o.end = wide, s.r.At()
 		s.stack = append(s.stack, o)
 		return
 	}
@@ -190,7 +194,7 @@ func (s *scan) convert(wide bool) {
 func (s *scan) add() {
 	by, o := s.pop(), s.pop()
 	if o.at != 0 && o.wide && by.constant && by.value >= 0 && by.value < 1<<30 && o.added < 1<<30 {
-		o.added, o.end = o.added+by.value, s.r.at
+		o.added, o.end = o.added+by.value, s.r.At()
 		s.stack = append(s.stack, o)
 		return
 	}
@@ -211,19 +215,18 @@ func unary(op byte) bool {
 }
 
 func (s *scan) prefixed() {
-	const saturating, memoryCopy, memoryFill = 7, 10, 11
-	switch op := s.r.uint(); {
-	case op <= saturating:
+	switch op := s.r.Uint(); {
+	case op <= wasm.OpSaturateLast:
 		s.take(1)
 		s.push(1)
-	case op == memoryCopy:
-		s.r.byte()
-		s.r.byte()
+	case op == wasm.OpMemoryCopy:
+		s.r.Byte()
+		s.r.Byte()
 		s.take(3)
-	case op == memoryFill:
-		s.r.byte()
+	case op == wasm.OpMemoryFill:
+		s.r.Byte()
 		s.take(3)
 	default:
-		s.unknown(opPrefix)
+		s.unknown(wasm.OpPrefix)
 	}
 }

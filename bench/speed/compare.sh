@@ -1,7 +1,8 @@
 #!/bin/sh
 # Measures main.go and its peers in turns and prints a table of medians: bench/speed/compare.sh
 # Settings, all optional: THREADS="1 2", ROUNDS=2, PARTS="train rsft decode", WORK=folder for the
-# peers (several GB, kept if set), MODEL=FILE.gguf (SmolLM2-135M; decode needs it). About 25 minutes
+# peers (several GB, kept if set), MODEL=FILE.gguf (SmolLM2-135M; decode needs it). A round takes about 6 minutes
+# with one thread, 5 with two; what PARTS leaves out is neither installed nor run. ROUNDS=1 fits in 15 minutes
 # on a quiet machine. On one that others use look at tokens / CPU s, and raise ROUNDS.
 # Peers come from the package registries: torch and transformers, Debian's torch 1.13, llama.cpp's
 # library as node-llama-cpp builds it. What can't be had is skipped, and said so.

@@ -8,7 +8,7 @@ RUN ?= runs/lookup
 build: sandbox/image/guest.wasm.zst ## build the binary ./whale
 	$(GO) build -o whale ./engine/cmd/whale
 
-sandbox/image/guest.wasm.zst: $(wildcard sandbox/guest/* sandbox/guest/*/*.go sandbox/image/build/*.go sandbox/frames/*.go sandbox/wasm/*.go sandbox/abi/*.go harnesses/kit/*.go) go.sum
+sandbox/image/guest.wasm.zst: $(wildcard sandbox/guest/* sandbox/guest/*/*.go sandbox/image/build/*.go sandbox/frames/*.go sandbox/dispatch/*.go sandbox/wasm/*.go sandbox/abi/*.go harnesses/kit/*.go) go.sum
 	$(GO) generate ./sandbox
 
 run: build ## the main job: alternate weight updates and harness search on `lookup`, then open runs/lookup/report.html

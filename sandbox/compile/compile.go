@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/sandbox/dispatch"
 	"github.com/seed-7c27e6b8/whale/sandbox/frames"
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
@@ -72,7 +73,7 @@ func Open(ctx context.Context, folder string) (*Compiler, error) {
 	}
 	sources["go.mod"] = []byte("module " + module + "\n\ngo " + parts[0] + "." + parts[1] + "\n")
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s frames %d\n", version, frames.Version)
+	fmt.Fprintf(sum, "%s frames %d dispatch %d\n", version, frames.Version, dispatch.Version)
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(sources[name]), sources[name])
 	}
@@ -178,8 +179,11 @@ func (c *Compiler) build(ctx context.Context, folder, source string) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	module, _, err = frames.Rebase(module)
-	return module, err
+	if module, _, err = frames.Rebase(module); err != nil {
+		return nil, err
+	}
+	module, _ = dispatch.WithoutTable(module)
+	return module, nil
 }
 
 // position matches a message of the compiler about the candidate.

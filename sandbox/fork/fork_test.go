@@ -389,7 +389,6 @@ func TestRewrite(t *testing.T) {
 // FuzzRewrite: no module makes the rewriter panic, and what it accepts it can read again.
 func FuzzRewrite(f *testing.F) {
 	f.Add(smallGuest())
-	f.Add(indirect(nil))
 	f.Add([]byte(wasmHeader))
 	f.Fuzz(func(t *testing.T, module []byte) {
 		r, err := Rewrite(module)

@@ -36,9 +36,6 @@ func Rewrite(module []byte) (Rewritten, error) {
 	if err != nil {
 		return Rewritten{}, fmt.Errorf("%w: %w", ErrModule, err)
 	}
-	if without, ok := withoutTable(sections); ok {
-		sections = without
-	}
 	var out Rewritten
 	var mutable []uint32
 	var kept []wasm.Section

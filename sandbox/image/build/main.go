@@ -19,6 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/seed-7c27e6b8/whale/sandbox/dispatch"
 	"github.com/seed-7c27e6b8/whale/sandbox/frames"
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 	"github.com/seed-7c27e6b8/whale/sandbox/vet"
@@ -77,10 +78,17 @@ func compile() ([]byte, error) {
 		return nil, err
 	}
 	module, rebased, err := frames.Rebase(module)
-	if err == nil && rebased < leastRebased {
-		err = fmt.Errorf("%d functions have the shape that package frames knows: another Go compiles otherwise", rebased)
+	if err != nil {
+		return nil, err
 	}
-	return module, err
+	if rebased < leastRebased {
+		return nil, fmt.Errorf("%d functions have the shape that package frames knows: another Go compiles otherwise", rebased)
+	}
+	module, done := dispatch.WithoutTable(module)
+	if !done {
+		return nil, errors.New("the table is used in a way that package dispatch doesn't know: another Go compiles otherwise")
+	}
+	return module, nil
 }
 
 // leastRebased is how many of the guest's 7,000 functions at least get faster.

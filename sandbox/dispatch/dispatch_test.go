@@ -1,4 +1,4 @@
-package fork
+package dispatch
 
 import (
 	"bytes"
@@ -9,6 +9,21 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/sys"
 )
+
+// Pieces of a module, written by hand.
+func sectionOf(id byte, body []byte) []byte { return wasm.AppendBytes([]byte{id}, body) }
+
+func vectorOf(items ...[]byte) []byte {
+	return append(wasm.AppendUint(nil, len(items)), bytes.Join(items, nil)...)
+}
+
+func export(name string, kind, index byte) []byte {
+	return append(wasm.AppendBytes(nil, []byte(name)), kind, index)
+}
+
+func code(instructions ...byte) []byte {
+	return wasm.AppendBytes(nil, append(append([]byte{0}, instructions...), wasm.OpEnd))
+}
 
 // indirect is a module with a table of six places, the first two and the last but one empty:
 // double, increment and answer, which has another type. "one" calls what an index stands for
@@ -31,7 +46,7 @@ func indirect(extra map[byte][]byte, more ...[]byte) []byte {
 			0x20, 1, 0x20, 0, 0x11, 0, 0),
 		code(0x20, 0, 0x11, 1, 0)))
 	exports := sectionOf(7, vectorOf(append([][]byte{export("one", 0, 3), export("two", 0, 4)}, more...)...))
-	module := [][]byte{[]byte(wasmHeader), types}
+	module := [][]byte{[]byte(wasm.Header), types}
 	for _, s := range []struct {
 		id   byte
 		body []byte
@@ -76,20 +91,20 @@ func results(t *testing.T, module []byte) (all []int64) {
 // Indirect calls give what they gave with the table, and fail where they failed.
 func TestWithoutTable(t *testing.T) {
 	module := indirect(nil)
-	sections, err := wasm.Split(module)
+	out, done := WithoutTable(module)
+	if !done {
+		t.Fatal("the table was kept")
+	}
+	without, err := wasm.Split(out)
 	if err != nil {
 		t.Fatal(err)
-	}
-	without, ok := withoutTable(sections)
-	if !ok {
-		t.Fatal("the table was kept")
 	}
 	for _, s := range without {
 		if s.ID == wasm.SectionTable || s.ID == wasm.SectionElement {
 			t.Errorf("section %d is still there", s.ID)
 		}
 	}
-	want, got := results(t, module), results(t, wasm.Join(without))
+	want, got := results(t, module), results(t, out)
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("index %d, call %d: %d, with the table %d", i/2, i%2, got[i], want[i])
@@ -113,12 +128,26 @@ func TestWithoutTable_kept(t *testing.T) {
 		"cut short":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), []byte{3, 0, 0x41, 0x80}))}),
 		"too few bodies":    indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code()))}),
 	} {
-		sections, err := wasm.Split(module)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if _, ok := withoutTable(sections); ok {
+		if out, done := WithoutTable(module); done || !bytes.Equal(out, module) {
 			t.Errorf("%s: done without", name)
 		}
 	}
+}
+
+// Whatever the module: what comes out can be read, and there is nothing left to do.
+func FuzzWithoutTable(f *testing.F) {
+	f.Add(indirect(nil))
+	f.Add([]byte(wasm.Header))
+	f.Fuzz(func(t *testing.T, module []byte) {
+		out, done := WithoutTable(module)
+		if !done {
+			return
+		}
+		if _, err := wasm.Split(out); err != nil {
+			t.Fatal(err)
+		}
+		if _, again := WithoutTable(out); again {
+			t.Fatal("done twice")
+		}
+	})
 }

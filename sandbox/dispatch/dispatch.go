@@ -1,4 +1,15 @@
-package fork
+// Package dispatch rewrites WebAssembly so that indirect calls go through functions instead
+// of the table.
+//
+// A Go guest has all its functions in the table, and wazero makes the references of a table
+// anew for every instance: 48 bytes a function, 340 KB, more than a session has memory of its
+// own. Here each type of indirect calls gets one function, common to all instances, that takes
+// the index after the arguments and jumps to the call, by br_table. An index that the table has
+// no function of that type for ends in a trap, as before.
+//
+// Nothing here is trusted: wazero validates what comes out. A module whose table can be reached
+// in another way passes through.
+package dispatch
 
 import (
 	"slices"
@@ -6,30 +17,32 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
 )
 
-// withoutTable gives a module in which indirect calls go through functions instead of the
-// table. A Go guest has all its functions in the table, and wazero makes the references of a
-// table anew for every instance: 48 bytes a function, 340 KB, more than a session has memory
-// of its own. For each type of indirect calls there is now one function, common to all
-// instances, that takes the index after the arguments and jumps to the call, by br_table.
-//
-// A module whose table can be reached in another way keeps it: ok is false.
-func withoutTable(sections []wasm.Section) (_ []wasm.Section, ok bool) {
+// Version changes whenever WithoutTable writes something else.
+const Version = 1
+
+// WithoutTable gives the module without its table; done is false, and the module is the same,
+// where the table has to stay.
+func WithoutTable(module []byte) (out []byte, done bool) {
+	sections, err := wasm.Split(module)
+	if err != nil {
+		return module, false
+	}
 	t := table{calls: map[uint32]uint32{}}
 	for _, s := range sections {
 		if !t.read(s) {
-			return nil, false
+			return module, false
 		}
 	}
 	if len(t.entries) == 0 || len(t.code) != len(t.defined) {
-		return nil, false
+		return module, false
 	}
 	for i, body := range t.code {
 		r := wasm.NewReader(body)
 		if t.code[i] = t.direct(&r); r.Err() != nil {
-			return nil, false
+			return module, false
 		}
 	}
-	return t.write(sections), true
+	return wasm.Join(t.write(sections)), true
 }
 
 // table is what stands in the way of doing without one.

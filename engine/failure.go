@@ -29,7 +29,10 @@ type Failure struct {
 	Err      error
 }
 
-func (f *Failure) Error() string { return fmt.Sprintf("%s %s: %v", f.Boundary, f.Thing, f.Err) }
+func (f *Failure) Error() string {
+	name := fmt.Sprintf("%s %s: ", f.Boundary, f.Thing)
+	return name + strings.TrimPrefix(f.Err.Error(), name) // a device names itself
+}
 
 // Unwrap gives errors.Is and errors.As the cause.
 func (f *Failure) Unwrap() error { return f.Err }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 )
@@ -96,18 +97,27 @@ func (a *amount) add(b amount, per float64) {
 	a.seconds += per * b.seconds
 }
 
-// foretell is what planned units take if they go as in k.
+// foretell is what planned units take if they go as in k: the same plan as all of k did,
+// another plan phase by phase.
 func (k *Calibration) foretell(probe engine.Probe, planned []engine.Planned) (sum amount) {
 	play, train := k.slower(probe)
-	for _, p := range planned {
-		phase := k.like(p)
-		if phase.Rollouts == 0 {
-			continue
-		}
-		rollouts := float64(p.Rollouts) * k.share(p)
+	add := func(phase Phase, per float64) {
 		t := phase.Tokens
 		sum.add(amount{float64(phase.Rollouts), float64(t.Prompt), float64(t.Cached), float64(t.Sampled), float64(t.Trained),
-			play*(phase.Play+phase.Rest) + train*phase.Train}, rollouts/float64(phase.Rollouts))
+			play*(phase.Play+phase.Rest) + train*phase.Train}, per)
+	}
+	if slices.Equal(planned, k.Planned) {
+		for _, phase := range k.Phases {
+			if phase.Rollouts > 0 { // the start is over by then
+				add(phase, 1)
+			}
+		}
+		return sum
+	}
+	for _, p := range planned {
+		if phase := k.like(p); phase.Rollouts > 0 {
+			add(phase, float64(p.Rollouts)*k.share(p)/float64(phase.Rollouts))
+		}
 	}
 	return sum
 }

@@ -40,6 +40,17 @@ static void list_blocks(space16 *w, const attend_job *a, const run *r, int h, in
     }
 }
 
+/* Positions [j, j + n) of a run, *ld apart: where they lie, or in buf if they are on several chains. */
+static const float *rows_of16(const run *r, const float *base, size_t *ld, int d, int j, int n, float *buf) {
+    const float *at;
+    if (stretch(r, base, *ld, 1, j, n, &at) >= n) return at;
+    for (int c = 0; c < n; c++) {
+        stretch(r, base, *ld, 1, j + c, 1, &at);
+        memcpy(buf + (size_t)c * round16(d), at, (size_t)d * 4);
+    }
+    return *ld = (size_t)round16(d), buf;
+}
+
 /* Makes the blocks of positions [0, keys) of a run in rows. */
 static void make_blocks(space16 *w, const attend_job *a, const run *r, int h, int keys) {
     size_t size = block16(a->d);
@@ -47,15 +58,8 @@ static void make_blocks(space16 *w, const attend_job *a, const run *r, int h, in
         int n = MIN(16, keys - j);
         float *kt = w->kt + (size_t)i * size, *vt = w->vt + (size_t)i * size;
         for (int values = 0; values < 2; values++) {
-            const float *base = (values ? r->v : r->k) + (size_t)h * a->d, *at;
             size_t ld = a->ld;
-            if (stretch(r, base, ld, 1, j, n, &at) < n) { /* on several chains */
-                for (int c = 0; c < n; c++) {
-                    stretch(r, base, a->ld, 1, j + c, 1, &at);
-                    memcpy(w->rows + (size_t)c * w->dv, at, (size_t)a->d * 4);
-                }
-                at = w->rows, ld = (size_t)w->dv;
-            }
+            const float *at = rows_of16(r, (values ? r->v : r->k) + (size_t)h * a->d, &ld, a->d, j, n, w->rows);
             if (values) values16(vt, at, ld, n, a->d);
             else keys16(kt, at, ld, n, a->d);
         }

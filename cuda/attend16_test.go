@@ -49,6 +49,64 @@ func TestAttentionInBlocksOf16(t *testing.T) {
 	}
 }
 
+// The backward of a tree is that of its paths alone, where every row counts on the first path that has
+// it: gradients of queries have the same bits, those of keys and values are the sum over the paths.
+func TestTreesArePathsBackwardInBlocksOf16(t *testing.T) {
+	b := openBF16(t, "avx512", 1)
+	for _, s := range attentionTrees {
+		T, width, kv := s.T(), s.H*s.d, s.K*s.d
+		q, k, v, do := random(1, T*width), random(2, T*kv), random(3, T*kv), random(4, T*width)
+		run := func(s attShape, q, k, v, do []float32) (dq, dk, dv []float32) {
+			a := s.in16(b, q, k, v)
+			b.must(b.Attention(a))
+			g := s.backward(b, a, do)
+			b.must(b.AttentionBackward(g))
+			return b.gather(g.DQuery, s.T(), width, a.LdQ), b.gather(g.DKey, s.T(), kv, a.LdKV), b.gather(g.DValue, s.T(), kv, a.LdKV)
+		}
+		dq, dk, dv := run(s, q, k, v, do)
+		alone := attShape{start: []int32{0}, H: s.H, K: s.K, d: s.d}
+		var rows []int // of the tree, for every row of the paths
+		var first []bool
+		met := make([]bool, T)
+		for i := range len(s.start) - 1 {
+			for row := int(s.start[i]); row < int(s.start[i+1]); row++ {
+				if int(s.until[row]) != row+1 {
+					continue
+				}
+				for _, r := range s.seen(i, row) {
+					rows, first, met[r] = append(rows, r), append(first, !met[r]), true
+				}
+				alone.start = append(alone.start, int32(len(rows)))
+			}
+		}
+		pick := func(x []float32, n int) (y []float32) {
+			for _, row := range rows {
+				y = append(y, x[row*n:(row+1)*n]...)
+			}
+			return y
+		}
+		counted := pick(do, width)
+		for i := range rows {
+			if !first[i] {
+				clear(counted[i*width : (i+1)*width])
+			}
+		}
+		pq, pk, pv := run(alone, pick(q, width), pick(k, kv), pick(v, kv), counted)
+		wantK, wantV := zeros(T*kv), zeros(T*kv)
+		for i, row := range rows {
+			if first[i] {
+				sameBits(t, fmt.Sprintf("%s: dq of row %d", s.name(), row), pq[i*width:(i+1)*width], dq[row*width:(row+1)*width])
+			}
+			for x := range kv {
+				wantK[row*kv+x] += float64(pk[i*kv+x])
+				wantV[row*kv+x] += float64(pv[i*kv+x])
+			}
+		}
+		near(t, s.name()+": dk", dk, wantK, 3e-6)
+		near(t, s.name()+": dv", dv, wantV, 3e-6)
+	}
+}
+
 // Rows from pages of blocks, in any calls and with shared pages, have the bits of packed rows, and
 // what nobody wrote, or wrote later, is not looked at.
 func TestPagedIsPackedInBlocksOf16(t *testing.T) {

@@ -194,6 +194,16 @@ static void back_piece(const void *job, int piece, int thread) {
     drop_keys(&k, 0);
 }
 
+#ifdef HAS_BF16 /* attend16_back.h */
+static whale_piece back_piece16;
+static size_t back_floats16(const whale_attention_grad *a, int length);
+#endif
+
+static size_t back_floats(const whale_attention_grad *a, int length) {
+    back_space w;
+    return back_layout(&w, NULL, a, length);
+}
+
 static int most_rows_first(const void *x, const void *y) {
     const tree *a = x, *b = y;
     return a->rows != b->rows ? (b->rows > a->rows) - (b->rows < a->rows) : (a->first > b->first) - (a->first < b->first);
@@ -217,9 +227,13 @@ static whale_status attention_backward(whale_device *dev, const whale_attention_
         deepest = MAX(deepest, t->depth);
     }
     qsort(trees, (size_t)a->B, sizeof *trees, most_rows_first);
-    back_space w;
-    st = whale_scratch(dev, back_layout(&w, NULL, a, deepest) * sizeof(float));
+    whale_piece *f = back_piece;
+    size_t floats = back_floats(a, deepest);
+#ifdef HAS_BF16
+    if (in_blocks16(dev, a->precision, 16)) f = back_piece16, floats = back_floats16(a, deepest);
+#endif
+    st = whale_scratch(dev, floats * sizeof(float));
     back_job j = {a, trees, dev};
-    if (st == WHALE_OK && deepest > 0) run_pieces(dev, back_piece, &j, a->B * a->K, work);
+    if (st == WHALE_OK && deepest > 0) run_pieces(dev, f, &j, a->B * a->K, work);
     return st;
 }

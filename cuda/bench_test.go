@@ -95,8 +95,8 @@ func BenchmarkMatMul(b *testing.B) {
 	}
 }
 
-// Packed attention, 4 query heads on 2 key/value heads of width 32; the FLOP counted are those
-// of the causal half, 2 products forward and 5 backward.
+// Packed attention, 4 query heads on 2 key/value heads of width 32, in float32 and where it runs in
+// bfloat16; the FLOP counted are those of the causal half, 2 products forward and 5 backward.
 func BenchmarkAttention(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		d := benchDevice(b, threads)
@@ -124,12 +124,19 @@ func BenchmarkAttention(b *testing.B) {
 				Query: qkv, Key: qkv.Slice(128, n), Value: qkv.Slice(192, n), Out: o, LSE: lse, DOut: benchFloats(b, d, T*128),
 				DQuery: dqkv, DKey: dqkv.Slice(128, n), DValue: dqkv.Slice(192, n)}
 			flop := float64(B) * float64(length) * float64(length+1) / 2 * H * width * 2
-			b.Run(fmt.Sprintf("forward/length%d/threads%d", length, threads), func(b *testing.B) {
-				measure(b, 2*flop, func() error { return d.Attention(a) })
-			})
-			b.Run(fmt.Sprintf("backward/length%d/threads%d", length, threads), func(b *testing.B) {
-				measure(b, 5*flop, func() error { return d.AttentionBackward(g) })
-			})
+			for _, p := range []Precision{Float32, BF16} {
+				if !d.Has(p) {
+					continue
+				}
+				a.Precision, g.Precision = p, p
+				name := fmt.Sprintf("%v/length%d/threads%d", p, length, threads)
+				b.Run("forward/"+name, func(b *testing.B) {
+					measure(b, 2*flop, func() error { return d.Attention(a) })
+				})
+				b.Run("backward/"+name, func(b *testing.B) {
+					measure(b, 5*flop, func() error { return d.AttentionBackward(g) })
+				})
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@
 #include "product16.h"
 #include "blocks16.h"
 #include "attend16.h"
+#include "attend16_back.h"
 
 #pragma GCC target("avx512vnni")
 #define HAS_VNNI /* runs only if the processor has it too */

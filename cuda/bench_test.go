@@ -222,3 +222,40 @@ func BenchmarkRows(b *testing.B) {
 		rows(c.name, func() error { return d.Sample(s) })
 	}
 }
+
+// Products of a train step in bfloat16, forward and both backwards.
+func BenchmarkTrainProducts(b *testing.B) {
+	d := benchDevice(b, 1)
+	for _, s := range []struct {
+		name    string
+		T, N, M int
+	}{
+		{"nano/qkv", 2048, 256, 128}, {"nano/gateup", 2048, 768, 128}, {"nano/down", 2048, 128, 384}, {"nano/head", 2048, 768, 128},
+		{"7.5m/qkv", 2048, 768, 256}, {"7.5m/gateup", 2048, 1408, 256}, {"7.5m/down", 2048, 256, 704}, {"7.5m/head", 2048, 4096, 256},
+		{"135m/qkv", 512, 960, 576}, {"135m/gateup", 512, 3072, 576}, {"135m/down", 512, 576, 1536}, {"135m/head", 512, 49152, 576},
+	} {
+		b.Run(s.name, func(b *testing.B) {
+			x, w, y := benchFloats(b, d, s.T*s.M), benchFloats(b, d, s.N*s.M), benchFloats(b, d, s.T*s.N)
+			flop := 2 * float64(s.T) * float64(s.N) * float64(s.M)
+			packed := benchFloats(b, d, d.PackedFloats(BF16, s.N, s.M))
+			if err := d.PackWeight(Pack{N: s.N, M: s.M, Precision: BF16, W: w, Packed: packed}); err != nil {
+				b.Fatal(err)
+			}
+			b.Run("backwardx", func(b *testing.B) {
+				measure(b, flop, func() error {
+					return d.MatMulBackwardX(MatMulGradX{T: s.T, N: s.N, M: s.M, LdDY: s.N, LdDX: s.M, Precision: BF16, DY: y, W: w, DX: x})
+				})
+			})
+			b.Run("backwardw", func(b *testing.B) {
+				measure(b, flop, func() error {
+					return d.MatMulBackwardW(MatMulGradW{T: s.T, N: s.N, M: s.M, LdDY: s.N, LdX: s.M, Precision: BF16, DY: y, X: x, DW: w})
+				})
+			})
+			b.Run("forward", func(b *testing.B) {
+				measure(b, flop, func() error {
+					return d.MatMul(MatMul{T: s.T, N: s.N, M: s.M, LdX: s.M, LdY: s.N, Precision: BF16, X: x, W: w, Packed: packed, Y: y})
+				})
+			})
+		})
+	}
+}

@@ -29,13 +29,16 @@ enum {
     pack_k = 256,     /* summed indices packed at a time: with pack_cols, some of the second cache */
     a_floats = 16 * (pack_k + 16), /* a packed tile of A: [k][16], or rows a little apart */
     a16_part = 32 * pack_k,        /* the same in pairs of bfloat16, of one part: the 32 rows of AMX, or fewer */
+    a16_turned = 16 * pack_k + 16, /* a tile whose rows lie one beside the other in A: [pair][16]; a line
+                                    * more, so that tiles don't fall on the same lines of the first cache */
+    a16_tiles = 8,                 /* such tiles packed at a time */
     c_floats = 16 * 16             /* a tile of C on its side */
 };
 
 /* Floats of scratch: the packed panel and the two tiles. */
 static size_t product_scratch(const product *p) {
     if (p->few) return (size_t)(p->parts * p->rows) * ((size_t)(p->K + 1) / 2 + 32) + 16;
-    if (p->bf16) return (size_t)(p->k_block + 1) * p->col_block + (size_t)p->parts * a16_part;
+    if (p->bf16) return (size_t)(p->k_block + 2) * p->col_block + (size_t)p->parts * a16_tiles * a16_turned;
     return (size_t)p->k_block * p->col_block + a_floats + c_floats;
 }
 
@@ -115,6 +118,8 @@ static void product_piece(const void *job, int piece, int thread) {
     }
 }
 
+INLINE int round_up(int n, int to) { return (n + to - 1) / to * to; }
+
 /* Cuts C into pieces: large enough to pay for packing, enough of them to balance the threads. */
 static whale_status product_run(whale_device *dev, product *p) {
     double work = (double)p->rows * p->cols * p->K;
@@ -127,6 +132,7 @@ static whale_status product_run(whale_device *dev, product *p) {
     p->k_block = MIN(p->K, p->bf16 ? 2 * pack_k : pack_k);
     p->col_block = MIN(pack_cols, (p->cols + 15) / 16 * 16);
     p->row_block = MIN(p->rows, p->bf16 && dev->amx ? 10 * amx_tall : 24 * tall);
+    if (p->bf16 && !dev->amx) p->row_block = round_up(tile_height(p->rows, 48 * tall), tall);
     p->few = p->bf16 && !dev->amx && p->packed && p->rows <= 2 * tall && p->ak == 1 && p->cc == 1;
     int want = dev->threads > 1 && work > worth_waking ? 4 * dev->threads : 1;
     for (;;) {

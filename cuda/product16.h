@@ -19,6 +19,9 @@ typedef struct {
     float *c;
     size_t cr;
     int K, load, cols; /* K counts pairs */
+    const float *soon; /* soon_rows rows of 2 K floats, soon_ld apart: fetched while a row of tiles is computed */
+    size_t soon_ld;
+    int soon_rows;
     size_t ahead;   /* floats between what is read of b and what is fetched for the tile after */
 } tile16;
 
@@ -32,6 +35,10 @@ INLINE void tile16_body(const int R, const int NV, const tile16 *t) {
             acc[r][j] = !t->load ? v_zero()
                         : j < whole ? v_load(t->c + (size_t)r * t->cr + j * 16)
                                     : v_load_n(t->c + (size_t)r * t->cr + j * 16, rest);
+#pragma GCC unroll 14
+    for (int r = 0; r < R; r++) /* the tile after this one; harmless beyond the end */
+#pragma GCC unroll 8
+        for (int j = NV; j < 2 * NV; j++) __builtin_prefetch(t->c + (size_t)r * t->cr + j * 16 + 15, 1, 3);
     const float *a = t->a, *b = t->b;
     const size_t ar = t->ar, ak = t->ak, bv = t->bv, ahead = t->ahead;
     for (int k = t->K; k > 0; k--) {
@@ -86,6 +93,8 @@ static void tile16_row(tile16 t, int rows) {
     while (vectors > 0) {
         tile16_fn *f = pick_tile16(rows, vectors, &width);
         t.cols = MIN(cols, width * 16);
+        for (int share = (t.soon_rows * width + vectors - 1) / vectors; share > 0; share--, t.soon_rows--, t.soon += t.soon_ld)
+            for (int i = 0; i < 2 * t.K; i += 16) __builtin_prefetch(t.soon + i, 0, 2);
         f(&t);
         t.b += (size_t)width * t.bv;
         t.c += width * 16;
@@ -110,9 +119,10 @@ INLINE vf pairs_of(const float *p, int n, int low) {
 
 /* 16 pairs of (lo[i], hi[i]). */
 INLINE vf pair_up(vf lo, vf hi) {
-    __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(lo));
-    __m512i h = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(hi));
-    return (vf)_mm512_or_si512(l, _mm512_slli_epi32(h, 16));
+    /* of 32 16-bit parts: 0, 16, 1, 17 and so on */
+    const __m512i order = _mm512_add_epi32(_mm512_set1_epi32(0x100000),
+        _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), _mm512_set1_epi32(0x10001)));
+    return (vf)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
 }
 
 /* dst[k/2][0..16) = pairs of src[c*ld + k] for c < cols, 0 beyond. */
@@ -136,15 +146,34 @@ static void pack_along16(float *dst, const float *src, size_t ld, int cols, int 
     }
 }
 
-static void pack_b16(float *dst, const product *p, int c0, int cols, int k0, int K) {
-    size_t part = (size_t)(K + 1) / 2 * 16;
-    for (int c = 0; c < cols; c += 16) {
-        const float *src = p->b + (size_t)k0 * p->bk + (size_t)(c0 + c) * p->bc;
-        int n = MIN(16, cols - c);
-        for (int low = 0; low < p->parts; low++, dst += part) {
-            if (p->bc == 1) pack_along16(dst, src, p->bk, n, K, low);
-            else pack_across16(dst, src, p->bc, n, K, low);
+/* What pack_along16 does, for blocks of `width` columns that go `apart` floats from each other: src
+ * is walked along its rows. */
+static void pack_wide16(float *dst, size_t apart, const float *src, size_t ld, int cols, int width, int K, int low) {
+    for (int k = 0; k < K; k += 2, dst += 16, src += 2 * ld) {
+        float *at = dst;
+        for (int c = 0; c < cols; c += width, at += apart) {
+            const float *p = src + c;
+            int n = MIN(width, cols - c);
+            __builtin_prefetch(p + 16 * ld, 0, 2); /* harmless beyond the end */
+            __builtin_prefetch(p + 17 * ld, 0, 2);
+            vf lo = v_load_n(p, n), hi = k + 1 < K ? v_load_n(p + ld, n) : v_zero();
+            if (low) lo = rest_of(lo), hi = rest_of(hi);
+            v_store(at, pair_up(lo, hi));
         }
+    }
+}
+
+/* Panels of B, `apart` floats from each other. */
+static void pack_b16(float *dst, size_t apart, const product *p, int c0, int cols, int k0, int K) {
+    size_t part = (size_t)(K + 1) / 2 * 16;
+    const float *src = p->b + (size_t)k0 * p->bk + (size_t)c0 * p->bc;
+    for (int low = 0; low < p->parts; low++, dst += part) {
+        if (p->bc == 1) {
+            pack_wide16(dst, apart, src, p->bk, cols, 16, K, low);
+            continue;
+        }
+        for (int c = 0; c < cols; c += 16)
+            pack_across16(dst + (size_t)c / 16 * apart, src + (size_t)c * p->bc, p->bc, MIN(16, cols - c), K, low);
     }
 }
 
@@ -182,20 +211,28 @@ static void place_amx(float *buf, const product *p, int r0, int rows, int k0, in
     }
 }
 
-static void place_a16(tile16 *t, float *buf, const product *p, int r0, int rows, int k0, int K) {
+/* Whether rows of A lie one beside the other (backward w): then several tiles are packed at a
+ * time, which have whole lines of the cache in common. */
+INLINE int turned_a16(const product *p) { return p->ar == 1 && p->ak != 1 && !p->dev->amx; }
+
+/* Points t at `rows` rows of A as pairs, in tiles of `height` rows where they lie one beside the other. */
+static void place_a16(tile16 *t, float *buf, const product *p, int r0, int rows, int height, int k0, int K) {
     const float *src = p->a + (size_t)r0 * p->ar + (size_t)k0 * p->ak;
     t->a = buf;
     t->ar = (size_t)pack_k + 16, t->ak = 1;
-    if (p->ar == 1 && p->ak != 1) t->ar = 1, t->ak = 16;
+    if (turned_a16(p)) {
+        t->ar = 1, t->ak = 16;
+        for (int low = 0; low < p->parts; low++)
+            pack_wide16(buf + low * a16_turned, (size_t)p->parts * a16_turned, src, p->ak, rows, height, K, low);
+        return;
+    }
     for (int low = 0; low < p->parts; low++, buf += a16_part) {
         if (p->dev->amx) {
             place_amx(buf, p, r0, rows, k0, K, low);
-        } else if (t->ar == 1) {
-            pack_along16(buf, src, p->ak, rows, K, low);
-        } else {
-            for (int r = 0; r < rows; r++)
-                for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k, low));
+            continue;
         }
+        for (int r = 0; r < rows; r++)
+            for (int k = 0; k < K; k += 32) v_store(buf + r * t->ar + k / 2, pairs_of(src + r * p->ar + k, K - k, low));
     }
 }
 
@@ -250,22 +287,27 @@ static void product_piece16(const void *job, int piece, int thread) {
     }
     const whale_amx *amx = p->dev->amx;
     float *panel = scratch_of(p->dev, thread);
-    float *abuf = panel + (size_t)(p->k_block + 1) * p->col_block;
+    float *abuf = panel + (size_t)(p->k_block + 2) * p->col_block;
     int r0 = piece % p->row_blocks * p->row_block, c0 = piece / p->row_blocks * p->col_block;
     int r1 = MIN(p->rows, r0 + p->row_block), cols = MIN(p->col_block, p->cols - c0);
-    int height = amx ? amx_tall : tile_height(r1 - r0, tall);
-    size_t whole = (size_t)(p->K + 1) / 2 * (size_t)p->parts;
+    int height = amx ? amx_tall : tile_height(r1 - r0, tall), group = turned_a16(p) ? a16_tiles * height : height;
+    size_t whole = (size_t)(p->K + 1) / 2 * (size_t)p->parts, a_part = turned_a16(p) ? a16_turned : a16_part;
     if (amx) amx->begin();
     for (int k = 0; k < p->K; k += p->k_block) {
         int K = MIN(p->k_block, p->K - k), pairs = (K + 1) / 2;
-        tile16 t = {.b = panel, .bv = (size_t)(pairs * p->parts) * 16, .K = pairs, .load = k > 0 || p->load, .cols = cols, .cr = p->cr};
+        tile16 t = {.b = panel, .bv = (size_t)(pairs * p->parts) * 16 + 16, .K = pairs, .load = k > 0 || p->load, .cols = cols, .cr = p->cr};
         if (p->packed) t.b = p->packed + (size_t)c0 * whole + (size_t)k * 8 * (size_t)p->parts, t.bv = whole * 16;
-        else pack_b16(panel, p, c0, cols, k, K);
+        else pack_b16(panel, t.bv, p, c0, cols, k, K);
         for (int r = r0; r < r1; r += height) {
-            int rows = MIN(height, r1 - r);
-            place_a16(&t, abuf, p, r, rows, k, K);
+            int done = (r - r0) % group;
+            if (done == 0) place_a16(&t, abuf, p, r, MIN(group, r1 - r), height, k, K);
+            else t.a += (size_t)p->parts * a_part;
             t.c = p->c + (size_t)r * p->cr + c0;
-            passes16(p, t, rows, a16_part, (size_t)pairs * 16);
+            if (!amx && p->ak == 1) { /* what the next place_a16 reads */
+                t.soon = p->a + (size_t)(r + height) * p->ar + k, t.soon_ld = p->ar;
+                t.soon_rows = MIN(height, r1 - r - height);
+            }
+            passes16(p, t, MIN(height, r1 - r), a_part, (size_t)pairs * 16);
         }
     }
     if (amx) amx->end();

@@ -109,7 +109,8 @@ func readForesight(path string) (f foresight, err error) {
 }
 
 // known are the calibrations to go by: runs of this domain and model under the same
-// condition, or under another where there is none; those of the same plan where there are any.
+// condition, or under another where there is none; of these the ones of the same plan and
+// seed, or else of the same plan, where there are any.
 func (f estimateFlags) known(config engine.Config, planned []engine.Planned) ([]ledger.Calibration, error) {
 	if f.Like != "" {
 		c, err := calibrationOf(f.Like)
@@ -128,6 +129,9 @@ func (f estimateFlags) known(config engine.Config, planned []engine.Planned) ([]
 			continue
 		case c.Condition == config.Condition && slices.Equal(c.Planned, planned):
 			near = 3
+			if c.Seed == config.Seed { // the same run
+				near = 4
+			}
 		case c.Condition == config.Condition:
 			near = 2
 		}

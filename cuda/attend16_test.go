@@ -143,38 +143,7 @@ func TestPagedIsPackedInBlocksOf16(t *testing.T) {
 
 // Samples of one prompt, in one call with others.
 func TestPagedSharedPromptsInBlocksOf16(t *testing.T) {
-	b := openBF16(t, "avx512", 1)
-	const P, prompt, H, K, d = 16, 45, 4, 2, 32
-	lengths := []int{50, 61, 45, 46, 90, 50, 48, 72, 12, 33}
-	key, value := random(1, prompt*K*d), random(2, prompt*K*d)
-	s := attShape{start: []int32{0}, H: H, K: K, d: d}
-	var k, v []float32
-	for i, n := range lengths {
-		shared := min(n, prompt) * K * d
-		k = append(append(k, key[:shared]...), random(uint64(10+i), n*K*d-shared)...)
-		v = append(append(v, value[:shared]...), random(uint64(50+i), n*K*d-shared)...)
-		s.start = append(s.start, s.start[i]+int32(n))
-	}
-	T, width := s.T(), H*d
-	q := random(3, T*width)
-	packed := s.in16(b, q, k, v)
-	b.must(b.Attention(packed))
-	all := b.gather(packed.Out, T, width, packed.LdO)
-	a := b.cacheOf(BF16, s, P, k, v)
-	table := make([]int32, a.B*a.MaxPages)
-	b.must(a.PageTable.Download(table))
-	var last, seq []int32
-	var want, queries []float32
-	for i, n := range lengths {
-		copy(table[i*a.MaxPages:i*a.MaxPages+min(n, prompt)/P], table)
-		row := (int(s.start[i+1]) - 1) * width
-		last, seq = append(last, int32(n-1)), append(seq, int32(i))
-		want, queries = append(want, all[row:row+width]...), append(queries, q[row:row+width]...)
-	}
-	a.T, a.Seq, a.Pos, a.PageTable = len(seq), b.ints(seq), b.ints(last), b.ints(table)
-	a.Query, a.Out = b.put(queries), b.poison(len(want))
-	b.must(b.PagedAttend(a))
-	sameBits(t, "out", b.get(a.Out), want)
+	openBF16(t, "avx512", 1).sharedPrompts(BF16, 16)
 }
 
 // What is not a number at a position must not reach the rows before it, forward.

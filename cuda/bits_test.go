@@ -193,41 +193,45 @@ func TestPagedRowsInAnyOrder(t *testing.T) {
 // Decode of samples that share the pages of their prompt gives the bits of packed attention,
 // however much is shared and whoever else is in the call.
 func TestPagedSharedPrompts(t *testing.T) {
-	onAll(t, func(b *bed) {
-		const P, prompt, H, K, d = 8, 45, 4, 2, 32
-		lengths := []int{50, 61, 45, 46, 90, 50, 48, 72, 12, 50} // the ninth ends within the prompt
-		key, value := random(1, prompt*K*d), random(2, prompt*K*d)
-		s := attShape{start: []int32{0}, H: H, K: K, d: d}
-		var k, v []float32
-		for i, n := range lengths {
-			shared := min(n, prompt) * K * d
-			k = append(append(k, key[:shared]...), random(uint64(10+i), n*K*d-shared)...)
-			v = append(append(v, value[:shared]...), random(uint64(50+i), n*K*d-shared)...)
-			s.start = append(s.start, s.start[i]+int32(n))
+	onAll(t, func(b *bed) { b.sharedPrompts(Float32, 8) })
+}
+
+// sharedPrompts decodes a token of ten samples, of which eight share the pages of their prompt.
+func (b *bed) sharedPrompts(precision Precision, P int) {
+	const prompt, H, K, d = 45, 4, 2, 32
+	lengths := []int{50, 61, 45, 46, 90, 50, 48, 72, 12, 50} // the ninth ends within the prompt
+	key, value := random(1, prompt*K*d), random(2, prompt*K*d)
+	s := attShape{start: []int32{0}, H: H, K: K, d: d}
+	var k, v []float32
+	for i, n := range lengths {
+		shared := min(n, prompt) * K * d
+		k = append(append(k, key[:shared]...), random(uint64(10+i), n*K*d-shared)...)
+		v = append(append(v, value[:shared]...), random(uint64(50+i), n*K*d-shared)...)
+		s.start = append(s.start, s.start[i]+int32(n))
+	}
+	T, width := s.T(), H*d
+	q := random(3, T*width)
+	packed := s.packed(b, q, k, v)
+	packed.Precision = precision
+	b.must(b.Attention(packed))
+	all := b.gather(packed.Out, T, width, packed.LdO)
+	a := b.cacheOf(precision, s, P, k, v)
+	table := make([]int32, a.B*a.MaxPages)
+	b.must(a.PageTable.Download(table))
+	var last, seq []int32
+	var want, queries []float32
+	for i, n := range lengths {
+		if i != 3 && i != 7 { // two samples have copies of their own
+			copy(table[i*a.MaxPages:i*a.MaxPages+min(n, prompt)/P], table)
 		}
-		T, width := s.T(), H*d
-		q := random(3, T*width)
-		packed := s.packed(b, q, k, v)
-		b.must(b.Attention(packed))
-		all := b.gather(packed.Out, T, width, packed.LdO)
-		a := b.cache(s, P, k, v)
-		table := make([]int32, a.B*a.MaxPages)
-		b.must(a.PageTable.Download(table))
-		var last []int32
-		var want, queries []float32
-		for i, n := range lengths {
-			if i != 3 && i != 7 { // two samples have copies of their own
-				copy(table[i*a.MaxPages:i*a.MaxPages+min(n, prompt)/P], table)
-			}
-			row := (int(s.start[i+1]) - 1) * width
-			last, want, queries = append(last, int32(n-1)), append(want, all[row:row+width]...), append(queries, q[row:row+width]...)
-		}
-		seq := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-		a.T, a.Seq, a.Pos, a.PageTable = len(seq), b.ints(seq), b.ints(last), b.ints(table)
-		a.Query, a.Out = b.put(queries), b.poison(len(want))
-		b.must(b.PagedAttend(a))
-		b.same("out", b.get(a.Out), want)
-	})
+		row := (int(s.start[i+1]) - 1) * width
+		last, seq = append(last, int32(n-1)), append(seq, int32(i))
+		want, queries = append(want, all[row:row+width]...), append(queries, q[row:row+width]...)
+	}
+	a.T, a.Seq, a.Pos, a.PageTable = len(seq), b.ints(seq), b.ints(last), b.ints(table)
+	a.Query, a.Out = b.put(queries), b.poison(len(want))
+	b.must(b.PagedAttend(a))
+	b.same("out", b.get(a.Out), want)
 }
 
 // A row of a tree has the bits that it has at the end of its path alone.

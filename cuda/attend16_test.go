@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 )
@@ -147,17 +146,4 @@ func TestPagedSharedPromptsInBlocksOf16(t *testing.T) {
 }
 
 // What is not a number at a position must not reach the rows before it, forward.
-func TestBlocksOf16NeverLookAhead(t *testing.T) {
-	b := openBF16(t, "avx512", 1)
-	s := attShape{start: []int32{0, 60}, H: 2, K: 1, d: 32}
-	q, k, v := random(1, 60*64), random(2, 60*32), random(3, 60*32)
-	clean := s.in16(b, q, k, v)
-	b.must(b.Attention(clean))
-	want := b.gather(clean.Out, 60, 64, clean.LdO)
-	for i := 41 * 32; i < 60*32; i++ {
-		k[i], v[i] = nan, float32(math.Inf(1))
-	}
-	a := s.in16(b, q, k, v)
-	b.must(b.Attention(a))
-	sameBits(b.t, "rows before", b.gather(a.Out, 60, 64, a.LdO)[:41*64], want[:41*64])
-}
+func TestBlocksOf16NeverLookAhead(t *testing.T) { openBF16(t, "avx512", 1).neverLooksAhead(BF16) }

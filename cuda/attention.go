@@ -18,7 +18,7 @@ import "C"
 // Attention is causal attention over packed sequences (spec/models.md 1.3). Start [B+1]:
 // sequence b owns rows Start[b]..Start[b+1), Start[0] = 0, Start[B] = T. Until [T], if it is there,
 // makes the sequences trees in pre-order, of rows that share how they begin: rows t..Until[t]-1
-// see row t (Device.Trees says who has that). Head h of row t starts
+// see row t. Head h of row t starts
 // at t*LdQ + h*HeadD; query head h reads key/value head h / (H/K). Scale multiplies the scores
 // (HeadD^-1/2). Precision BF16 lets a device round factors to bfloat16. Out
 // rows are LdO apart. LSE [T, H] is the log-sum-exp of the scaled scores for
@@ -31,9 +31,6 @@ type Attention struct {
 	Query, Key, Value                 Floats
 	Out, LSE                          Floats
 }
-
-// Trees says whether attention takes trees of sequences.
-func (d *Device) Trees() bool { return d.ptr != nil && C.whale_has_trees(d.ptr) != 0 }
 
 // heads is the part of the shape that all four calls share.
 func (c *check) heads(t, b, h, k, d int) {

@@ -165,12 +165,9 @@ static whale_status check_start(whale_device *dev, const int32_t *start, int B, 
     return WHALE_OK;
 }
 
-int whale_has_trees(whale_device *dev) { return dev != NULL; }
-
 /* Every row ends after itself, within its sequence, and within the row that it follows. */
 static whale_status check_until(whale_device *dev, const int32_t *start, const int32_t *until, int B, int T) {
     if (!until) return WHALE_OK;
-    if (!whale_has_trees(dev)) return bad(dev, "until: this device has no trees of sequences");
     if (!(start = on_host(dev, start, (size_t)B + 1)) || !(until = on_host(dev, until, (size_t)T)))
         return bad(dev, "until is not memory of indices");
     for (int b = 0; b < B; b++)

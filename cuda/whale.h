@@ -176,8 +176,8 @@ whale_status whale_rope_apply(whale_device *dev, const whale_rope *a);
  * start [B+1]: sequence b owns rows start[b]..start[b+1). until [T], or NULL: the sequences are trees,
  * for rows that begin alike and share what they have in common; they lie in pre-order, and row r
  * is part of the paths that end in rows r..until[r]-1, so these are the rows that see it. NULL: every
- * sequence is one path, until its end. A row has the same bits in a tree and alone. A device
- * without trees (whale_has_trees) takes NULL only. q, k, v, o row strides ldq, ldkv, ldo;
+ * sequence is one path, until its end. A row has the same bits in a tree and alone.
+ * q, k, v, o row strides ldq, ldkv, ldo;
  * head h of row t: q + t*ldq + h*d. scale = d^-1/2. lse [T, H] = log-sum-exp of the scaled
  * scores, written for the backward (may be NULL). precision BF16 lets the device round factors to
  * bfloat16; BF16X3 is float32. */
@@ -185,7 +185,6 @@ typedef struct {
     int T, B, H, K, d, ldq, ldkv, ldo; float scale; whale_precision precision;
     const int32_t *start, *until; const float *q, *k, *v; float *o, *lse;
 } whale_attention;
-int whale_has_trees(whale_device *dev);
 whale_status whale_attention_forward(whale_device *dev, const whale_attention *a);
 /* dq, dk, dv are overwritten (=), with the strides of q, k, v. do_ has the stride of o. */
 typedef struct {

@@ -58,16 +58,13 @@ type micro struct {
 const treeRows = 512
 
 // pack cuts samples into micro-batches of at most limit input ids; a longer sample is one of
-// its own. With trees, samples are sorted, so that the batch is the same in whatever order
-// they came.
-func pack(samples []sample, limit int, trees bool) []*micro {
-	if trees {
-		samples = slices.Clone(samples)
-		slices.SortStableFunc(samples, func(a, b sample) int {
-			return cmp.Or(slices.Compare(a.ids, b.ids), slices.Compare(a.weights, b.weights))
-		})
-	}
-	p := packer{trees: trees}
+// its own. Samples are sorted, so that the batch is the same in whatever order they came.
+func pack(samples []sample, limit int) []*micro {
+	samples = slices.Clone(samples)
+	slices.SortStableFunc(samples, func(a, b sample) int {
+		return cmp.Or(slices.Compare(a.ids, b.ids), slices.Compare(a.weights, b.weights))
+	})
+	var p packer
 	for _, s := range samples {
 		p.add(s, limit)
 	}
@@ -77,9 +74,8 @@ func pack(samples []sample, limit int, trees bool) []*micro {
 
 // packer builds micro-batches; the last of the list is under way.
 type packer struct {
-	trees bool
-	list  []*micro
-	m     *micro
+	list []*micro
+	m    *micro
 	// The path to the last sample's end: its ids, the row of each position, and the pick that
 	// predicts what follows the position, or none.
 	ids, rows, picks []int32
@@ -119,7 +115,7 @@ func (p *packer) add(s sample, limit int) {
 // shared is how many ids of s are those of the path, 0 where s should begin a tree: it has
 // little in common with this one, or this one is large.
 func (p *packer) shared(s sample) int {
-	if !p.trees || p.m == nil {
+	if p.m == nil {
 		return 0
 	}
 	same := 0
@@ -191,5 +187,5 @@ func (t *Trainer) smaller(batches []*micro, at int, err error) []*micro {
 	for _, b := range batches[at:] {
 		rest = append(rest, b.samples...)
 	}
-	return append(slices.Clone(batches[:at]), pack(rest, t.microTokens, t.model.dev.Trees())...)
+	return append(slices.Clone(batches[:at]), pack(rest, t.microTokens)...)
 }

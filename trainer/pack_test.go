@@ -50,27 +50,25 @@ func TestPackHoldsEveryPath(t *testing.T) {
 		rows := kinRows(rng, 3+rng.IntN(40), 1+rng.IntN(40), 2+rng.IntN(60))
 		samples, count := samplesOf(rows)
 		for _, limit := range []int{1, 37, 200, 5000} {
-			for _, trees := range []bool{false, true} {
-				seen := make([]bool, count)
-				size := 0
-				for _, m := range pack(samples, limit, trees) {
-					size += len(m.ids)
-					if max(len(m.ids), len(m.pick)) > limit && len(m.samples) > 1 {
-						t.Fatalf("seed %d: %d ids and %d picks of %d samples in a limit of %d", seed, len(m.ids), len(m.pick), len(m.samples), limit)
+			seen := make([]bool, count)
+			size := 0
+			for _, m := range pack(samples, limit) {
+				size += len(m.ids)
+				if max(len(m.ids), len(m.pick)) > limit && len(m.samples) > 1 {
+					t.Fatalf("seed %d: %d ids and %d picks of %d samples in a limit of %d", seed, len(m.ids), len(m.pick), len(m.samples), limit)
+				}
+				for row, pos := range m.pos {
+					if got := len(m.pathTo(int32(row))); got != int(pos)+1 {
+						t.Fatalf("seed %d: row %d at position %d sees %d rows", seed, row, pos, got)
 					}
-					for row, pos := range m.pos {
-						if got := len(m.pathTo(int32(row))); got != int(pos)+1 {
-							t.Fatalf("seed %d: row %d at position %d sees %d rows", seed, row, pos, got)
-						}
-					}
-					m.checkWeighted(t, samples, seen)
 				}
-				if slices.Contains(seen, false) {
-					t.Fatalf("seed %d, limit %d, trees %v: a weighted id is missing", seed, limit, trees)
-				}
-				if whole := sizeOf(samples); size > whole || !trees && size != whole {
-					t.Fatalf("seed %d: %d ids of %d", seed, size, whole)
-				}
+				m.checkWeighted(t, samples, seen)
+			}
+			if slices.Contains(seen, false) {
+				t.Fatalf("seed %d, limit %d: a weighted id is missing", seed, limit)
+			}
+			if whole := sizeOf(samples); size > whole {
+				t.Fatalf("seed %d: %d ids of %d", seed, size, whole)
 			}
 		}
 	}
@@ -125,12 +123,12 @@ func TestPackSharesPrompts(t *testing.T) {
 		rows = append(rows, r)
 	}
 	samples, _ := samplesOf(rows)
-	if m := pack(samples, 4096, true)[0]; len(m.ids) != 300+8*3 || len(m.pick) != 8*4 || len(m.start) != 2 {
+	if m := pack(samples, 4096)[0]; len(m.ids) != 300+8*3 || len(m.pick) != 8*4 || len(m.start) != 2 {
 		t.Errorf("%d ids, %d picks in %d trees", len(m.ids), len(m.pick), len(m.start)-1)
 	}
 	rows = append(rows, rows...) // again: nothing new to run
 	samples, _ = samplesOf(rows)
-	if m := pack(samples, 4096, true)[0]; len(m.ids) != 300+8*3 || len(m.pick) != 8*4 || len(m.of) != 16*4 || m.weight[0] != 2 {
+	if m := pack(samples, 4096)[0]; len(m.ids) != 300+8*3 || len(m.pick) != 8*4 || len(m.of) != 16*4 || m.weight[0] != 2 {
 		t.Errorf("twice: %d ids, %d picks for %d", len(m.ids), len(m.pick), len(m.of))
 	}
 }

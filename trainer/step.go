@@ -108,7 +108,7 @@ func (t *Trainer) batches(rows []Row) (list []*micro, count int, total float64, 
 		}
 	}
 	samples, count := samplesOf(rows)
-	return pack(samples, t.microTokens, t.model.dev.Trees()), count, total, nil
+	return pack(samples, t.microTokens), count, total, nil
 }
 
 // pass is one micro-batch on its way through a model.

@@ -196,79 +196,93 @@ func partName(t ledger.Total) string {
 	return string(t.Kind)
 }
 
+// comparison prints runs side by side, a row a call.
+type comparison struct {
+	w        io.Writer
+	profiles []ledger.Profile
+}
+
+func (c comparison) row(name string, value func(p ledger.Profile) string) {
+	fmt.Fprintf(c.w, "%-22s", name)
+	for _, p := range c.profiles {
+		fmt.Fprintf(c.w, " %16s", value(p))
+	}
+	fmt.Fprintln(c.w)
+}
+
+func (c comparison) count(name string, n func(p ledger.Profile) int) {
+	c.row(name, func(p ledger.Profile) string { return fmt.Sprint(n(p)) })
+}
+
+// perPoint is a row of what a point of accuracy took: - without a gain, or where it is not
+// known, NaN.
+func (c comparison) perPoint(name string, of func(p ledger.Profile) float64) {
+	c.row(name, func(p ledger.Profile) string {
+		gain, ok := p.Gain()
+		if !ok || gain <= 0 || math.IsNaN(of(p)) {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", of(p)/(100*gain))
+	})
+}
+
 // printComparison prints runs side by side.
 func printComparison(w io.Writer, profiles []ledger.Profile) {
-	row := func(name string, value func(p ledger.Profile) string) {
-		fmt.Fprintf(w, "%-22s", name)
-		for _, p := range profiles {
-			fmt.Fprintf(w, " %16s", value(p))
-		}
-		fmt.Fprintln(w)
-	}
-	count := func(n func(p ledger.Profile) int) func(p ledger.Profile) string {
-		return func(p ledger.Profile) string { return fmt.Sprint(n(p)) }
-	}
-	row("", func(p ledger.Profile) string { return p.Name[max(0, len(p.Name)-16):] })
-	row("rollouts", count(func(p ledger.Profile) int { return p.Total.Rollouts }))
-	row("prefill tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Prefill }))
-	row("cached tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Cached }))
-	row("sampled tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Sampled }))
-	row("trained tokens", count(func(p ledger.Profile) int { return p.Total.Kinds().Trained }))
-	row("seconds", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Spending.Wall) })
+	c := comparison{w, profiles}
+	c.row("", func(p ledger.Profile) string { return p.Name[max(0, len(p.Name)-16):] })
+	c.count("rollouts", func(p ledger.Profile) int { return p.Total.Rollouts })
+	c.count("prefill tokens", func(p ledger.Profile) int { return p.Total.Kinds().Prefill })
+	c.count("cached tokens", func(p ledger.Profile) int { return p.Total.Kinds().Cached })
+	c.count("sampled tokens", func(p ledger.Profile) int { return p.Total.Kinds().Sampled })
+	c.count("trained tokens", func(p ledger.Profile) int { return p.Total.Kinds().Trained })
+	c.row("seconds", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Spending.Wall) })
 	for i, s := range (ledger.Total{}).Stages() {
-		row("  "+s.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.1f", max(0, p.Total.Stages()[i].Seconds)) })
+		c.row("  "+s.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.1f", max(0, p.Total.Stages()[i].Seconds)) })
 	}
-	row("device works", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Device()) })
+	c.row("device works", func(p ledger.Profile) string { return fmt.Sprintf("%.1f", p.Total.Device()) })
 	for i, cause := range (ledger.Total{}).Idle() {
-		row("  idle: "+cause.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.2f", max(0, p.Total.Idle()[i].Seconds)) })
+		c.row("  idle: "+cause.Name, func(p ledger.Profile) string { return fmt.Sprintf("%.2f", max(0, p.Total.Idle()[i].Seconds)) })
 	}
-	row("joules", func(p ledger.Profile) string { return joules(p.Total.Spending.Energy.Total()) })
-	row("proposer tokens", count(func(p ledger.Profile) int {
-		c := p.Total.Spending.Cost.Proposal
-		return c.Input + c.Output
-	}))
-	row("proposer dollars", func(p ledger.Profile) string { return fmt.Sprintf("%.4f", p.Total.Spending.Cost.Proposal.Dollars) })
-	row("ms a rollout", func(p ledger.Profile) string { return per(1000*p.Total.Spending.Wall, p.Total.Rollouts) })
-	row("accuracy at the end", func(p ledger.Profile) string {
+	c.row("joules", func(p ledger.Profile) string { return joules(p.Total.Spending.Energy.Total()) })
+	c.count("proposer tokens", func(p ledger.Profile) int {
+		proposal := p.Total.Spending.Cost.Proposal
+		return proposal.Input + proposal.Output
+	})
+	c.row("proposer dollars", func(p ledger.Profile) string { return fmt.Sprintf("%.4f", p.Total.Spending.Cost.Proposal.Dollars) })
+	c.row("ms a rollout", func(p ledger.Profile) string { return per(1000*p.Total.Spending.Wall, p.Total.Rollouts) })
+	c.row("accuracy at the end", func(p ledger.Profile) string {
 		if p.Last == nil {
 			return "-"
 		}
 		return fmt.Sprintf("%.3f", p.Last.Mean)
 	})
-	perPoint := func(of func(p ledger.Profile) float64) func(p ledger.Profile) string {
-		return func(p ledger.Profile) string {
-			gain, ok := p.Gain()
-			if !ok || gain <= 0 || math.IsNaN(of(p)) {
-				return "-"
-			}
-			return fmt.Sprintf("%.1f", of(p)/(100*gain))
-		}
-	}
-	row("rollouts a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Rollouts) }))
-	row("seconds a point", perPoint(func(p ledger.Profile) float64 { return p.Phases.Spending.Wall }))
-	row("sampled a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Sampled) }))
-	row("trained a point", perPoint(func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Trained) }))
-	row("joules a point", perPoint(func(p ledger.Profile) float64 {
+	c.points()
+}
+
+// points are the rows of what a point of accuracy took.
+func (c comparison) points() {
+	c.perPoint("rollouts a point", func(p ledger.Profile) float64 { return float64(p.Phases.Rollouts) })
+	c.perPoint("seconds a point", func(p ledger.Profile) float64 { return p.Phases.Spending.Wall })
+	c.perPoint("sampled a point", func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Sampled) })
+	c.perPoint("trained a point", func(p ledger.Profile) float64 { return float64(p.Phases.Kinds().Trained) })
+	c.perPoint("joules a point", func(p ledger.Profile) float64 {
 		if taken := p.Phases.Spending.Energy.Total(); taken != nil {
 			return *taken
 		}
 		return math.NaN()
-	}))
-	proposals := func(of func(c engine.ProposalCost) float64) func(p ledger.Profile) float64 {
-		return func(p ledger.Profile) float64 {
-			if c := p.Phases.Spending.Cost.Proposal; c.Calls > 0 {
-				return of(c)
-			}
-			return math.NaN()
+	})
+	c.perPoint("proposer a point", func(p ledger.Profile) float64 {
+		if proposal := p.Phases.Spending.Cost.Proposal; proposal.Calls > 0 {
+			return float64(proposal.Input + proposal.Output)
 		}
-	}
-	row("proposer a point", perPoint(proposals(func(c engine.ProposalCost) float64 { return float64(c.Input + c.Output) })))
-	row("cents a point", perPoint(proposals(func(c engine.ProposalCost) float64 {
-		if c.Unpriced > 0 {
-			return math.NaN()
+		return math.NaN()
+	})
+	c.perPoint("cents a point", func(p ledger.Profile) float64 {
+		if proposal := p.Phases.Spending.Cost.Proposal; proposal.Calls > 0 && proposal.Unpriced == 0 {
+			return 100 * proposal.Dollars
 		}
-		return 100 * c.Dollars
-	})))
+		return math.NaN()
+	})
 }
 
 // profileJSON is what profile prints with --json.

@@ -16,7 +16,7 @@ type Probe struct {
 	Rollouts     int     `json:"rollouts"`
 	Cost         Cost    `json:"cost"`          // of these, the trained tokens included
 	Seconds      float64 `json:"seconds"`       // by the clock
-	Lesson       float64 `json:"lesson"`        // tokens of a rewarded rollout as rows; of any, when none was
+	Lesson       float64 `json:"lesson"`        // tokens that a rewarded rollout sends through forward and backward; any rollout, when none was
 	Rewarded     float64 `json:"rewarded"`      // share of the rollouts
 	Learned      int     `json:"learned"`       // tokens through forward and backward; 0 = not measured
 	LearnSeconds float64 `json:"learn_seconds"` // for these
@@ -129,12 +129,17 @@ func (s *Site) probeLearning(ctx context.Context, lessons []lesson, scratch stri
 	for _, l := range lessons {
 		rows = append(rows, Sequences(l.rollout)...)
 	}
-	for _, row := range rows {
+	batch := rows[:min(len(rows), s.Config.Batch)]
+	alone := 0 // tokens of the batch's rows; what they share is learned once
+	for i, row := range rows {
 		probe.Lesson += float64(len(row.IDs)) / float64(len(lessons))
+		if i < len(batch) {
+			alone += len(row.IDs)
+		}
 	}
 	var rounds []round
 	for range probeUpdates {
-		u, err := s.Parts.Learner.Update(ctx, rows[:min(len(rows), s.Config.Batch)])
+		u, err := s.Parts.Learner.Update(ctx, batch)
 		if err != nil {
 			return errors.Join(AtDevice.wrap("probe", err), AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir)))
 		}
@@ -145,6 +150,7 @@ func (s *Site) probeLearning(ctx context.Context, lessons []lesson, scratch stri
 		probe.Cost = probe.Cost.Add(one.cost)
 		probe.LearnSeconds += one.seconds
 	}
+	probe.Lesson *= float64(rounds[0].rollouts) / float64(max(1, alone))
 	return AtArchive.wrap("probe", s.Parts.Learner.Load(ctx, dir))
 }
 

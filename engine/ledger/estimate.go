@@ -27,10 +27,9 @@ type Phase struct {
 	Cycle    int                  `json:"cycle"`
 	Rollouts int                  `json:"rollouts"`
 	Tokens   engine.SummaryTokens `json:"tokens"`
-	Forward  int                  `json:"forward"` // tokens through forward and backward
-	Play     float64              `json:"play"`    // seconds of rollouts
-	Train    float64              `json:"train"`   // seconds of updates
-	Rest     float64              `json:"rest"`    // seconds besides
+	Play     float64              `json:"play"`  // seconds of rollouts
+	Train    float64              `json:"train"` // seconds of updates
+	Rest     float64              `json:"rest"`  // seconds besides
 }
 
 // work is what playing takes time for: sampling goes token by token, four tokens of a
@@ -45,7 +44,7 @@ func NewCalibration(c engine.Config, probe engine.Probe, planned []engine.Planne
 	for _, t := range Phases(lines) {
 		s := t.Spending
 		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: tokensOf(s.Cost),
-			Forward: s.Cost.Forward, Play: s.Rollouts, Train: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
+			Play: s.Rollouts, Train: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
 	}
 	return k
 }
@@ -188,10 +187,10 @@ func fromProbe(p engine.Probe) Calibration {
 	}
 	step := &k.Phases[0]
 	step.Tokens.Trained = int(p.Rewarded * float64(p.Cost.Sampled))
-	step.Forward = int(p.Lesson * p.Rewarded * float64(p.Rollouts))
-	step.Train = float64(step.Forward) * perForward(p)
+	perToken := perForward(p)
 	if p.Learned == 0 {
-		step.Train = float64(step.Forward) * 3 * perWork(p) / 4 // forward and backward, as prompts are run
+		perToken = 3 * perWork(p) / 4 // forward and backward, as prompts are run
 	}
+	step.Train = p.Lesson * p.Rewarded * float64(p.Rollouts) * perToken
 	return k
 }

@@ -6,24 +6,10 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm/wasmtest"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/sys"
 )
-
-// Pieces of a module, written by hand.
-func sectionOf(id byte, body []byte) []byte { return wasm.AppendBytes([]byte{id}, body) }
-
-func vectorOf(items ...[]byte) []byte {
-	return append(wasm.AppendUint(nil, len(items)), bytes.Join(items, nil)...)
-}
-
-func export(name string, kind, index byte) []byte {
-	return append(wasm.AppendBytes(nil, []byte(name)), kind, index)
-}
-
-func code(instructions ...byte) []byte {
-	return wasm.AppendBytes(nil, append(append([]byte{0}, instructions...), wasm.OpEnd))
-}
 
 // indirect is a module with a table of six places, the first two and the last but one empty:
 // double, increment and answer, which has another type. "one" calls what an index stands for
@@ -31,26 +17,26 @@ func code(instructions ...byte) []byte {
 // extra are more sections by id; more are more exports.
 func indirect(extra map[byte][]byte, more ...[]byte) []byte {
 	const i32, i64 = 0x7f, 0x7e
-	types := sectionOf(1, vectorOf([]byte{0x60, 1, i32, 1, i32}, []byte{0x60, 0, 1, i32}, []byte{0x60, 2, i32, i32, 1, i32},
+	types := wasmtest.Section(1, wasmtest.Vector([]byte{0x60, 1, i32, 1, i32}, []byte{0x60, 0, 1, i32}, []byte{0x60, 2, i32, i32, 1, i32},
 		[]byte{0x60, 1, i32, 1, i32})) // the first once more
-	functions := sectionOf(3, vectorOf([]byte{0}, []byte{3}, []byte{1}, []byte{2}, []byte{0}))
-	elements := sectionOf(9, vectorOf(append([]byte{0, 0x41, 2, 0x0b}, vectorOf([]byte{0}, []byte{1}, []byte{2})...),
-		append([]byte{0, 0x41, 6, 0x0b}, vectorOf([]byte{1})...)))
-	bodies := sectionOf(10, vectorOf(
-		code(0x20, 0, 0x41, 1, 0x74), code(0x20, 0, 0x41, 1, 0x6a), code(0x41, 42),
-		code( // of (index, x): through a block, a loop, an if, a branch table, numbers that hold the opcode, and memory
+	functions := wasmtest.Section(3, wasmtest.Vector([]byte{0}, []byte{3}, []byte{1}, []byte{2}, []byte{0}))
+	elements := wasmtest.Section(9, wasmtest.Vector(append([]byte{0, 0x41, 2, 0x0b}, wasmtest.Vector([]byte{0}, []byte{1}, []byte{2})...),
+		append([]byte{0, 0x41, 6, 0x0b}, wasmtest.Vector([]byte{1})...)))
+	bodies := wasmtest.Section(10, wasmtest.Vector(
+		wasmtest.Code(0x20, 0, 0x41, 1, 0x74), wasmtest.Code(0x20, 0, 0x41, 1, 0x6a), wasmtest.Code(0x41, 42),
+		wasmtest.Code( // of (index, x): through a block, a loop, an if, a branch table, numbers that hold the opcode, and memory
 			0x41, 0x91, 0x11, 0x1a, 0x42, 0x11, 0x1a, 0x43, 0x11, 0x11, 0x11, 0x11, 0x1a, 0x44, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1a,
 			0x41, 0x11, 0x41, 0x11, 0x41, 0x00, 0xfc, 11, 0, 0x41, 0x11, 0x41, 0x11, 0x41, 0x00, 0xfc, 10, 0, 0,
 			0x02, 0x40, 0x03, 0x40, 0x41, 0, 0x0e, 1, 1, 1, 0x0b, 0x0b, 0x3f, 0, 0x04, 0x40, 0x0b,
 			0x41, 0, 0x28, 2, 0x11, 0x1a, 0x41, 0, 0x41, 1, 0x41, 1, 0x1c, 1, i32, 0x1a,
 			0x20, 1, 0x20, 0, 0x11, 0, 0),
-		code(0x20, 0, 0x11, 1, 0)))
-	exports := sectionOf(7, vectorOf(append([][]byte{export("one", 0, 3), export("two", 0, 4)}, more...)...))
+		wasmtest.Code(0x20, 0, 0x11, 1, 0)))
+	exports := wasmtest.Section(7, wasmtest.Vector(append([][]byte{wasmtest.Export("one", 0, 3), wasmtest.Export("two", 0, 4)}, more...)...))
 	module := [][]byte{[]byte(wasm.Header), types}
 	for _, s := range []struct {
 		id   byte
 		body []byte
-	}{{3, functions}, {4, sectionOf(4, vectorOf([]byte{0x70, 0, 8}))}, {5, sectionOf(5, vectorOf([]byte{0, 1}))},
+	}{{3, functions}, {4, wasmtest.Section(4, wasmtest.Vector([]byte{0x70, 0, 8}))}, {5, wasmtest.Section(5, wasmtest.Vector([]byte{0, 1}))},
 		{7, exports}, {9, elements}, {10, bodies}} {
 		if other, ok := extra[s.id]; ok {
 			s.body = other
@@ -118,15 +104,15 @@ func TestWithoutTable(t *testing.T) {
 // A table that can be reached otherwise stays.
 func TestWithoutTable_kept(t *testing.T) {
 	for name, module := range map[string][]byte{
-		"exported":          indirect(nil, export("table", 1, 0)),
-		"two tables":        indirect(map[byte][]byte{4: sectionOf(4, vectorOf([]byte{0x70, 0, 8}, []byte{0x70, 0, 1}))}),
-		"passive elements":  indirect(map[byte][]byte{9: sectionOf(9, vectorOf(append([]byte{1, 0}, vectorOf([]byte{0})...)))}),
+		"exported":          indirect(nil, wasmtest.Export("table", 1, 0)),
+		"two tables":        indirect(map[byte][]byte{4: wasmtest.Section(4, wasmtest.Vector([]byte{0x70, 0, 8}, []byte{0x70, 0, 1}))}),
+		"passive elements":  indirect(map[byte][]byte{9: wasmtest.Section(9, wasmtest.Vector(append([]byte{1, 0}, wasmtest.Vector([]byte{0})...)))}),
 		"no elements":       indirect(map[byte][]byte{9: nil}),
-		"far element":       indirect(map[byte][]byte{9: sectionOf(9, vectorOf(append([]byte{0, 0x41, 0xff, 0xff, 0x3f, 0x0b}, vectorOf([]byte{0})...)))}),
-		"table.set":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), code(0x26, 0)))}),
-		"type out of range": indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), code(0x11, 9, 0)))}),
-		"cut short":         indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code(), code(), code(), code(), []byte{3, 0, 0x41, 0x80}))}),
-		"too few bodies":    indirect(map[byte][]byte{10: sectionOf(10, vectorOf(code()))}),
+		"far element":       indirect(map[byte][]byte{9: wasmtest.Section(9, wasmtest.Vector(append([]byte{0, 0x41, 0xff, 0xff, 0x3f, 0x0b}, wasmtest.Vector([]byte{0})...)))}),
+		"table.set":         indirect(map[byte][]byte{10: wasmtest.Section(10, wasmtest.Vector(wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), wasmtest.Code(0x26, 0)))}),
+		"type out of range": indirect(map[byte][]byte{10: wasmtest.Section(10, wasmtest.Vector(wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), wasmtest.Code(0x11, 9, 0)))}),
+		"cut short":         indirect(map[byte][]byte{10: wasmtest.Section(10, wasmtest.Vector(wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), wasmtest.Code(), []byte{3, 0, 0x41, 0x80}))}),
+		"too few bodies":    indirect(map[byte][]byte{10: wasmtest.Section(10, wasmtest.Vector(wasmtest.Code()))}),
 	} {
 		if out, done := WithoutTable(module); done || !bytes.Equal(out, module) {
 			t.Errorf("%s: done without", name)

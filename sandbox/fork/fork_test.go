@@ -3,71 +3,52 @@ package fork
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm/wasmtest"
 )
 
-// Pieces of a WebAssembly module, written by hand: a small guest with a counter in memory
-// and one in a global, and functions that grow, ask the host, read the clock and draw.
-func sectionOf(id byte, parts ...[]byte) []byte {
-	body := bytes.Join(parts, nil)
-	return append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...)
-}
-
-func vectorOf(items ...[]byte) []byte {
-	return append(binary.AppendUvarint(nil, uint64(len(items))), bytes.Join(items, nil)...)
-}
-
-func name(s string) []byte { return append(binary.AppendUvarint(nil, uint64(len(s))), s...) }
-
 func importFunc(module, field string, typ byte) []byte {
-	return bytes.Join([][]byte{name(module), name(field), {0, typ}}, nil)
+	return bytes.Join([][]byte{wasmtest.Name(module), wasmtest.Name(field), {0, typ}}, nil)
 }
 
-func export(s string, kind, index byte) []byte { return append(name(s), kind, index) }
-
-func code(instructions ...byte) []byte {
-	body := append([]byte{0}, append(instructions, 0x0b)...)
-	return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
-}
-
-const wasmHeader = "\x00asm\x01\x00\x00\x00"
-
-// The types: 0 ()->i64, 1 ()->(), 2 (i32,i32,i32,i32)->i32, 3 (i32,i32)->(), 4
+// smallGuest is written by hand: a counter in memory and one in a global, and functions that
+// grow, ask the host, read the clock and draw. The types: 0 ()->i64, 1 ()->(), 2 (i32,i32,i32,i32)->i32, 3 (i32,i32)->(), 4
 // (i32,i32)->i32, 5 (i32,i64,i32)->i32, 6 (i32)->().
 func smallGuest() []byte {
-	types := sectionOf(1, vectorOf(
+	types := wasmtest.Section(1, wasmtest.Vector(
 		[]byte{0x60, 0, 1, 0x7e}, []byte{0x60, 0, 0}, []byte{0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 3, 0x7f, 0x7e, 0x7f, 1, 0x7f}, []byte{0x60, 1, 0x7f, 0}))
-	imports := sectionOf(2, vectorOf(
+	imports := wasmtest.Section(2, wasmtest.Vector(
 		importFunc("whale", "call", 2), importFunc("whale", "take", 3),
 		importFunc("wasi_snapshot_preview1", "random_get", 4), importFunc("wasi_snapshot_preview1", "clock_time_get", 5),
 		importFunc("wasi_snapshot_preview1", "proc_exit", 6)))
-	functions := sectionOf(3, vectorOf([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
-	memory := sectionOf(5, vectorOf([]byte{0, 2}))
-	globals := sectionOf(6, vectorOf([]byte{0x7f, 0, 0x41, 5, 0x0b}, []byte{0x7f, 1, 0x41, 0, 0x0b}))
-	exports := sectionOf(7, vectorOf(export("_initialize", 0, 5), export("bump", 0, 6), export("grow", 0, 7),
-		export("ask", 0, 8), export("chance", 0, 9), export("leave", 0, 10), export("down", 0, 11), export("memory", 2, 0)))
-	bodies := sectionOf(10, vectorOf(
-		code(0x41, 0x80, 0x08, 0x41, 7, 0x36, 2, 0), // mem[1024] = 7
-		code( // mem[1024]++, global++; mem[1024]*1000 + global
+	functions := wasmtest.Section(3, wasmtest.Vector([]byte{1}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}, []byte{0}))
+	memory := wasmtest.Section(5, wasmtest.Vector([]byte{0, 2}))
+	globals := wasmtest.Section(6, wasmtest.Vector([]byte{0x7f, 0, 0x41, 5, 0x0b}, []byte{0x7f, 1, 0x41, 0, 0x0b}))
+	exports := wasmtest.Section(7, wasmtest.Vector(wasmtest.Export("_initialize", 0, 5), wasmtest.Export("bump", 0, 6), wasmtest.Export("grow", 0, 7),
+		wasmtest.Export("ask", 0, 8), wasmtest.Export("chance", 0, 9), wasmtest.Export("leave", 0, 10), wasmtest.Export("down", 0, 11), wasmtest.Export("memory", 2, 0)))
+	bodies := wasmtest.Section(10, wasmtest.Vector(
+		wasmtest.Code(0x41, 0x80, 0x08, 0x41, 7, 0x36, 2, 0), // mem[1024] = 7
+		wasmtest.Code( // mem[1024]++, global++; mem[1024]*1000 + global
 			0x41, 0x80, 0x08, 0x41, 0x80, 0x08, 0x28, 2, 0, 0x41, 1, 0x6a, 0x36, 2, 0,
 			0x23, 1, 0x41, 1, 0x6a, 0x24, 1,
 			0x41, 0x80, 0x08, 0x28, 2, 0, 0x41, 0xe8, 0x07, 0x6c, 0x23, 1, 0x6a, 0xad),
-		code(0x41, 1, 0x40, 0, 0xac),                                     // memory.grow(1)
-		code(0x41, 0, 0x41, 4, 0x41, 0x80, 0x10, 0x41, 2, 0x10, 0, 0xad), // call(0, 4, 2048, 2)
-		code(0x41, 0x80, 0x10, 0x41, 8, 0x10, 2, 0x1a, 0x41, 0x80, 0x20, 0x29, 3, 0, // 8 random bytes at 2048; read at 4096
+		wasmtest.Code(0x41, 1, 0x40, 0, 0xac),                                     // memory.grow(1)
+		wasmtest.Code(0x41, 0, 0x41, 4, 0x41, 0x80, 0x10, 0x41, 2, 0x10, 0, 0xad), // call(0, 4, 2048, 2)
+		wasmtest.Code(0x41, 0x80, 0x10, 0x41, 8, 0x10, 2, 0x1a, 0x41, 0x80, 0x20, 0x29, 3, 0, // 8 random bytes at 2048; read at 4096
 			0x1a, 0x41, 0, 0x42, 0, 0x41, 0x80, 0x20, 0x10, 3, 0x1a, 0x41, 0x80, 0x10, 0x29, 3, 0, 0x41, 0x80, 0x20, 0x29, 3, 0, 0x7c),
-		code(0x41, 3, 0x10, 4, 0x42, 0), // proc_exit(3)
-		code(0x10, 11),                  // itself
+		wasmtest.Code(0x41, 3, 0x10, 4, 0x42, 0), // proc_exit(3)
+		wasmtest.Code(0x10, 11),                  // itself
 	))
-	data := sectionOf(11, vectorOf(append([]byte{0, 0x41, 0, 0x0b}, name("ping")...)))
-	return bytes.Join([][]byte{[]byte(wasmHeader), types, imports, functions, memory, globals, exports, bodies, data}, nil)
+	data := wasmtest.Section(11, wasmtest.Vector(append([]byte{0, 0x41, 0, 0x0b}, wasmtest.Name("ping")...)))
+	return bytes.Join([][]byte{[]byte(wasm.Header), types, imports, functions, memory, globals, exports, bodies, data}, nil)
 }
 
 func machine(t *testing.T, config Config) *Machine {
@@ -369,15 +350,15 @@ func TestRewrite(t *testing.T) {
 		t.Error("the global is not exported or the data is still there")
 	}
 	module := func(sections ...[]byte) []byte {
-		return append([]byte(wasmHeader), bytes.Join(sections, nil)...)
+		return append([]byte(wasm.Header), bytes.Join(sections, nil)...)
 	}
 	for what, b := range map[string][]byte{
 		"nothing":         nil,
 		"another version": []byte("\x00asm\x02\x00\x00\x00"),
 		"no exports":      module(),
-		"start function":  module(sectionOf(7, vectorOf()), sectionOf(8, []byte{0})),
-		"passive data":    module(sectionOf(7, vectorOf()), sectionOf(11, vectorOf(append([]byte{1}, name("x")...)))),
-		"computed offset": module(sectionOf(7, vectorOf()), sectionOf(11, vectorOf(append([]byte{0, 0x41, 1, 0x41, 1, 0x6a, 0x0b}, name("x")...)))),
+		"start function":  module(wasmtest.Section(7, wasmtest.Vector()), wasmtest.Section(8, []byte{0})),
+		"passive data":    module(wasmtest.Section(7, wasmtest.Vector()), wasmtest.Section(11, wasmtest.Vector(append([]byte{1}, wasmtest.Name("x")...)))),
+		"computed offset": module(wasmtest.Section(7, wasmtest.Vector()), wasmtest.Section(11, wasmtest.Vector(append([]byte{0, 0x41, 1, 0x41, 1, 0x6a, 0x0b}, wasmtest.Name("x")...)))),
 		"cut short":       smallGuest()[:100],
 	} {
 		if _, err := Rewrite(b); !errors.Is(err, ErrModule) {
@@ -389,7 +370,7 @@ func TestRewrite(t *testing.T) {
 // FuzzRewrite: no module makes the rewriter panic, and what it accepts it can read again.
 func FuzzRewrite(f *testing.F) {
 	f.Add(smallGuest())
-	f.Add([]byte(wasmHeader))
+	f.Add([]byte(wasm.Header))
 	f.Fuzz(func(t *testing.T, module []byte) {
 		r, err := Rewrite(module)
 		if err != nil {

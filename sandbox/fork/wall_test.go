@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm/wasmtest"
 )
 
 // reached are the functions that a guest can call, and how the hostile guest passes its
@@ -34,25 +36,25 @@ var reached = []struct {
 // hostileGuest exports "f0", "f1" and so on: each calls one of the functions with the
 // arguments that it is given.
 func hostileGuest() []byte {
-	types := sectionOf(1, vectorOf(
+	types := wasmtest.Section(1, wasmtest.Vector(
 		[]byte{0x60, 0, 1, 0x7e}, []byte{0x60, 0, 0}, []byte{0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 2, 0x7f, 0x7f, 0}, []byte{0x60, 2, 0x7f, 0x7f, 1, 0x7f},
 		[]byte{0x60, 3, 0x7f, 0x7e, 0x7f, 1, 0x7f}, []byte{0x60, 1, 0x7f, 0}))
 	var imports, functions, exports, bodies [][]byte
-	functions, bodies = append(functions, []byte{1}), append(bodies, code())
-	exports = append(exports, export("_initialize", 0, byte(len(reached))), export("memory", 2, 0))
+	functions, bodies = append(functions, []byte{1}), append(bodies, wasmtest.Code())
+	exports = append(exports, wasmtest.Export("_initialize", 0, byte(len(reached))), wasmtest.Export("memory", 2, 0))
 	for n, r := range reached {
 		imports = append(imports, importFunc(r.module, r.name, r.typ))
 		functions = append(functions, []byte{2})
-		exports = append(exports, export("f"+string(rune('0'+n)), 0, byte(len(reached)+1+n)))
+		exports = append(exports, wasmtest.Export("f"+string(rune('0'+n)), 0, byte(len(reached)+1+n)))
 		body := append(append([]byte{}, r.pass...), 0x10, byte(n))
 		if r.silent {
 			body = append(body, 0x41, 0)
 		}
-		bodies = append(bodies, code(body...))
+		bodies = append(bodies, wasmtest.Code(body...))
 	}
-	return bytes.Join([][]byte{[]byte(wasmHeader), types, sectionOf(2, vectorOf(imports...)), sectionOf(3, vectorOf(functions...)),
-		sectionOf(5, vectorOf([]byte{0, 2})), sectionOf(6, vectorOf([]byte{0x7f, 1, 0x41, 0, 0x0b})), sectionOf(7, vectorOf(exports...)), sectionOf(10, vectorOf(bodies...))}, nil)
+	return bytes.Join([][]byte{[]byte(wasm.Header), types, wasmtest.Section(2, wasmtest.Vector(imports...)), wasmtest.Section(3, wasmtest.Vector(functions...)),
+		wasmtest.Section(5, wasmtest.Vector([]byte{0, 2})), wasmtest.Section(6, wasmtest.Vector([]byte{0x7f, 1, 0x41, 0, 0x0b})), wasmtest.Section(7, wasmtest.Vector(exports...)), wasmtest.Section(10, wasmtest.Vector(bodies...))}, nil)
 }
 
 // parrot is a Host that reads a request as the sandbox does and answers what it was told.

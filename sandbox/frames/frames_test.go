@@ -7,34 +7,23 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/sandbox/wasm"
+	"github.com/seed-7c27e6b8/whale/sandbox/wasm/wasmtest"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
-// Pieces of a WebAssembly module, written by hand.
-func section(id byte, parts ...[]byte) []byte {
-	body := bytes.Join(parts, nil)
-	return append(wasm.AppendUint([]byte{id}, uint64(len(body))), body...)
-}
-
-func vector(items ...[]byte) []byte {
-	return append(wasm.AppendUint(nil, uint64(len(items))), bytes.Join(items, nil)...)
-}
-
-func name(s string) []byte { return append(wasm.AppendUint(nil, uint64(len(s))), s...) }
-
-func sized(b []byte) []byte { return append(wasm.AppendUint(nil, uint64(len(b))), b...) }
+func sized(b []byte) []byte { return wasm.AppendBytes(nil, b) }
 
 // goModule has the functions outer and inner as Go compiles them. Global 0 is the stack
 // pointer; memory 1024 counts the calls of inner, which unwinds the stack if 1032 is not 0.
 func goModule(outer []byte) []byte {
 	return bytes.Join([][]byte{[]byte(wasm.Header),
-		section(wasm.SectionType, vector([]byte{0x60, 1, wasm.TypeI32, 1, wasm.TypeI32})),
-		section(wasm.SectionFunction, vector([]byte{0}, []byte{0})),
-		section(5, vector([]byte{0, 1})),
-		section(6, vector([]byte{wasm.TypeI32, 1, wasm.OpI32Const, 0, wasm.OpEnd})),
-		section(7, vector(append(name("outer"), 0, 0), append(name("inner"), 0, 1), append(name("memory"), 2, 0), append(name("sp"), 3, 0))),
-		section(wasm.SectionCode, vector(sized(outer), sized(inner))),
+		wasmtest.Section(wasm.SectionType, wasmtest.Vector([]byte{0x60, 1, wasm.TypeI32, 1, wasm.TypeI32})),
+		wasmtest.Section(wasm.SectionFunction, wasmtest.Vector([]byte{0}, []byte{0})),
+		wasmtest.Section(5, wasmtest.Vector([]byte{0, 1})),
+		wasmtest.Section(6, wasmtest.Vector([]byte{wasm.TypeI32, 1, wasm.OpI32Const, 0, wasm.OpEnd})),
+		wasmtest.Section(7, wasmtest.Vector(append(wasmtest.Name("outer"), 0, 0), append(wasmtest.Name("inner"), 0, 1), append(wasmtest.Name("memory"), 2, 0), append(wasmtest.Name("sp"), 3, 0))),
+		wasmtest.Section(wasm.SectionCode, wasmtest.Vector(sized(outer), sized(inner))),
 	}, nil)
 }
 
@@ -194,7 +183,7 @@ func TestLeftAlone(t *testing.T) {
 	for what, wasm := range map[string][]byte{
 		"text":           []byte("no module at all"),
 		"a cut one":      goModule(outer)[:60],
-		"a memory taken": append([]byte(wasm.Header), section(wasm.SectionImport, vector(append(append(name("m"), name("m")...), 2, 0, 1)))...),
+		"a memory taken": append([]byte(wasm.Header), wasmtest.Section(wasm.SectionImport, wasmtest.Vector(append(append(wasmtest.Name("m"), wasmtest.Name("m")...), 2, 0, 1)))...),
 	} {
 		if out, _, err := Rebase(wasm); err == nil {
 			t.Errorf("%s: %x", what, out)

@@ -11,20 +11,17 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"runtime/pprof"
-	"sync"
 	"syscall"
 	"time"
 
+	"github.com/seed-7c27e6b8/whale/bench/speed/workload"
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/trainer"
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
-	"github.com/seed-7c27e6b8/whale/trainer/nano"
-	"github.com/seed-7c27e6b8/whale/trainer/tokenizer"
 )
 
 // setting is one thing to measure.
@@ -151,7 +148,7 @@ func open(s setting) (*trainer.Trainer, func(), error) {
 	case "int8":
 		o.Precision, o.Int8 = cuda.BF16, true
 	}
-	tokens, err := embeddedTokenizer()
+	tokens, err := workload.Tokenizer()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,37 +164,12 @@ func open(s setting) (*trainer.Trainer, func(), error) {
 	return t, func() { t.Close(); dev.Close() }, t.InitNormal(1, 0.02)
 }
 
-// embeddedTokenizer has fewer ids than any of the shapes, which is no matter to speed.
-func embeddedTokenizer() (*tokenizer.Tokenizer, error) {
-	files, err := nano.Open(nano.Text)
-	if err != nil {
-		return nil, err
-	}
-	f, err := files.Open("tokenizer.json")
-	if err != nil {
-		return nil, err
-	}
-	defer func(f fs.File) { _ = f.Close() }(f)
-	return tokenizer.Read(f)
-}
-
-func text(rng *rand.Rand, n int) []int32 {
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(256))
-	}
-	return ids
-}
-
 // train is one optimizer step on all ids of a batch of rows.
 func train(ctx context.Context, t *trainer.Trainer, s setting, seed uint64) (int, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	rows := make([]trainer.Row, s.Batch)
 	for i := range rows {
-		rows[i] = trainer.Row{IDs: text(rng, s.Length+1), Weights: make([]float32, s.Length+1)}
-		for j := 1; j <= s.Length; j++ {
-			rows[i].Weights[j] = 1
-		}
+		rows[i] = workload.Row(rng, s.Length)
 	}
 	step, err := t.Step(ctx, rows, 1e-4)
 	return step.Forward, err
@@ -210,10 +182,10 @@ func decode(ids int) func(context.Context, *trainer.Trainer, setting, uint64) (i
 		rng := rand.New(rand.NewPCG(seed, 1))
 		requests := make([]engine.Request, s.Batch)
 		for i := range requests {
-			requests[i] = engine.Request{Prompt: text(rng, s.Length), MaxTokens: ids,
+			requests[i] = engine.Request{Prompt: workload.Text(rng, s.Length), MaxTokens: ids,
 				Sampling: engine.Sampling{Temperature: 1}, Seed: rng.Uint64()}
 		}
-		replies, err := together(ctx, t, requests)
+		replies, err := workload.Together(ctx, t, requests)
 		n := 0
 		for _, r := range replies {
 			n += len(r.Sampled)
@@ -228,7 +200,7 @@ func online(ctx context.Context, t *trainer.Trainer, _ setting, seed uint64) (in
 	rng := rand.New(rand.NewPCG(seed, 2))
 	var requests []engine.Request
 	for range 32 {
-		prompt := text(rng, 45)
+		prompt := workload.Text(rng, 45)
 		for range 8 {
 			requests = append(requests, engine.Request{Prompt: prompt, MaxTokens: 12,
 				Sampling: engine.Sampling{Temperature: 1}, Seed: rng.Uint64()})
@@ -236,7 +208,7 @@ func online(ctx context.Context, t *trainer.Trainer, _ setting, seed uint64) (in
 	}
 	sequences, tokens := make([]engine.Sequence, len(requests)), 0
 	for range 2 {
-		replies, err := together(ctx, t, requests)
+		replies, err := workload.Together(ctx, t, requests)
 		if err != nil {
 			return 0, err
 		}
@@ -245,7 +217,7 @@ func online(ctx context.Context, t *trainer.Trainer, _ setting, seed uint64) (in
 			q.IDs = append(requests[i].Prompt[:from:from], c.Sampled...)
 			q.Sampled = append(q.Sampled, engine.Span{From: from, To: len(q.IDs)})
 			q.LogProbs = append(q.LogProbs, c.LogProbs...)
-			requests[i].Prompt = append(q.IDs[:len(q.IDs):len(q.IDs)], text(rng, 40)...)
+			requests[i].Prompt = append(q.IDs[:len(q.IDs):len(q.IDs)], workload.Text(rng, 40)...)
 			tokens += len(c.Sampled)
 		}
 	}
@@ -261,20 +233,4 @@ func online(ctx context.Context, t *trainer.Trainer, _ setting, seed uint64) (in
 		tokens += u.Tokens
 	}
 	return tokens, nil
-}
-
-// together makes all requests at once.
-func together(ctx context.Context, t *trainer.Trainer, requests []engine.Request) ([]engine.Completion, error) {
-	replies, errs := make([]engine.Completion, len(requests)), make([]error, len(requests))
-	var wait sync.WaitGroup
-	for i, r := range requests {
-		wait.Go(func() { replies[i], errs[i] = t.Policy().Generate(ctx, r) })
-	}
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return replies, nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/seed-7c27e6b8/whale/bench/speed/workload"
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/trainer"
@@ -61,7 +62,7 @@ func (r *report) checks(ctx context.Context, dev *cuda.Device) error {
 	defer got.Close()
 	rows := make([]trainer.Row, 4)
 	for i := range rows {
-		rows[i] = someRow(rand.New(rand.NewPCG(1, uint64(i))), 20+i)
+		rows[i] = workload.Row(rand.New(rand.NewPCG(1, uint64(i))), 20+i)
 	}
 	p := parity{Model: "nano"}
 	a, err := want.Score(ctx, rows)
@@ -104,7 +105,7 @@ func (r *report) online(ctx context.Context, t *trainer.Trainer) error {
 	for i := range requests {
 		requests[i] = engine.Request{Prompt: prompt, MaxTokens: 16, Sampling: engine.Sampling{Temperature: 1, TopP: 1}, Seed: uint64(i)}
 	}
-	replies, err := together(ctx, t, requests)
+	replies, err := workload.Together(ctx, t, requests)
 	if err != nil {
 		return err
 	}
@@ -126,21 +127,4 @@ func (r *report) online(ctx context.Context, t *trainer.Trainer) error {
 		return fmt.Errorf("policy and learner differ by %v", o.Drift)
 	}
 	return nil
-}
-
-// someRow has n ids to predict.
-func someRow(rng *rand.Rand, n int) trainer.Row {
-	r := trainer.Row{IDs: text(rng, n+1), Weights: make([]float32, n+1)}
-	for j := 1; j <= n; j++ {
-		r.Weights[j] = 1
-	}
-	return r
-}
-
-func text(rng *rand.Rand, n int) []int32 {
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(rng.IntN(256))
-	}
-	return ids
 }

@@ -3,19 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/seed-7c27e6b8/whale/bench/speed/workload"
 	"github.com/seed-7c27e6b8/whale/cuda"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/trainer"
 	"github.com/seed-7c27e6b8/whale/trainer/checkpoint"
-	"github.com/seed-7c27e6b8/whale/trainer/nano"
-	"github.com/seed-7c27e6b8/whale/trainer/tokenizer"
 )
 
 // sized is a model's shape and the micro-batch that a card of 140 GB has room for beside it.
@@ -101,7 +97,7 @@ func measureModel(ctx context.Context, dev *cuda.Device, size string, s settings
 	if err != nil {
 		return model{}, err
 	}
-	tokens, err := embeddedTokenizer()
+	tokens, err := workload.Tokenizer()
 	if err != nil {
 		return model{}, err
 	}
@@ -143,7 +139,7 @@ func parameters(c checkpoint.Config) int {
 func (m *model) train(ctx context.Context, t *trainer.Trainer, s settings, r *report) error {
 	rows := make([]trainer.Row, s.rows)
 	for i := range rows {
-		rows[i] = someRow(rand.New(rand.NewPCG(3, uint64(i))), s.row)
+		rows[i] = workload.Row(rand.New(rand.NewPCG(3, uint64(i))), s.row)
 	}
 	var before trainer.Counters
 	for i := range s.steps + 1 {
@@ -170,10 +166,10 @@ func measureDecode(ctx context.Context, t *trainer.Trainer, c checkpoint.Config,
 			rng := rand.New(rand.NewPCG(seed, uint64(10*round+i)))
 			requests := make([]engine.Request, batch)
 			for j := range requests {
-				requests[j] = engine.Request{Prompt: text(rng, s.prompt), MaxTokens: ids, Sampling: engine.Sampling{Temperature: 1, TopP: 1}, Seed: rng.Uint64()}
+				requests[j] = engine.Request{Prompt: workload.Text(rng, s.prompt), MaxTokens: ids, Sampling: engine.Sampling{Temperature: 1, TopP: 1}, Seed: rng.Uint64()}
 			}
 			began := time.Now()
-			if _, err := together(ctx, t, requests); err != nil {
+			if _, err := workload.Together(ctx, t, requests); err != nil {
 				return decode{}, err
 			}
 			if seconds := time.Since(began).Seconds(); round < 2 || seconds < took[i] {
@@ -193,7 +189,7 @@ func measureDecode(ctx context.Context, t *trainer.Trainer, c checkpoint.Config,
 // phaseSwitch is what the first reply after a step takes longer than the next one, and the first
 // step after a reply longer than the next: the median of three, in milliseconds.
 func phaseSwitch(ctx context.Context, t *trainer.Trainer, s settings) (float64, error) {
-	rows := []trainer.Row{someRow(rand.New(rand.NewPCG(4, 4)), min(s.row, 64))}
+	rows := []trainer.Row{workload.Row(rand.New(rand.NewPCG(4, 4)), min(s.row, 64))}
 	var took []float64
 	timed := func(f func() error) (float64, error) {
 		began := time.Now()
@@ -202,7 +198,7 @@ func phaseSwitch(ctx context.Context, t *trainer.Trainer, s settings) (float64, 
 	}
 	for i := range 4 {
 		reply := func() error {
-			_, err := t.Policy().Generate(ctx, engine.Request{Prompt: text(rand.New(rand.NewPCG(9, uint64(i))), 16), MaxTokens: 1, Sampling: engine.Sampling{Temperature: 1, TopP: 1}})
+			_, err := t.Policy().Generate(ctx, engine.Request{Prompt: workload.Text(rand.New(rand.NewPCG(9, uint64(i))), 16), MaxTokens: 1, Sampling: engine.Sampling{Temperature: 1, TopP: 1}})
 			return err
 		}
 		step := func() error { _, err := t.Step(ctx, rows, 1e-5); return err }
@@ -219,29 +215,4 @@ func phaseSwitch(ctx context.Context, t *trainer.Trainer, s settings) (float64, 
 	}
 	slices.Sort(took)
 	return took[1], nil
-}
-
-// together makes all requests at once.
-func together(ctx context.Context, t *trainer.Trainer, requests []engine.Request) ([]engine.Completion, error) {
-	replies, errs := make([]engine.Completion, len(requests)), make([]error, len(requests))
-	var wait sync.WaitGroup
-	for i, r := range requests {
-		wait.Go(func() { replies[i], errs[i] = t.Policy().Generate(ctx, r) })
-	}
-	wait.Wait()
-	return replies, errors.Join(errs...)
-}
-
-// embeddedTokenizer has fewer ids than any of the shapes, which is no matter to speed.
-func embeddedTokenizer() (*tokenizer.Tokenizer, error) {
-	files, err := nano.Open(nano.Text)
-	if err != nil {
-		return nil, err
-	}
-	f, err := files.Open("tokenizer.json")
-	if err != nil {
-		return nil, fmt.Errorf("embedded model: %w", err)
-	}
-	defer func(f fs.File) { _ = f.Close() }(f)
-	return tokenizer.Read(f)
 }

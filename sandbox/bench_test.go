@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,37 +81,46 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkThroughput: rollouts of many sessions at once, over one worker and over all.
-// Processor time tells what a rollout costs on a machine with other work on it too.
+// BenchmarkThroughput: rollouts of many sessions at once, over one worker and over all, with
+// few and with many in flight per processor. Processor time tells what a rollout costs on a
+// machine with other work on it too.
 func BenchmarkThroughput(b *testing.B) {
 	for _, by := range []string{Interpret, Compile} {
 		for _, workers := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s-%d", by, workers), func(b *testing.B) {
-				box := open(b, Config{Workers: workers, Engine: by})
-				p := load(b, box, fourTurns)
-				const sessions = 4 // per processor
-				b.SetParallelism(sessions)
-				rollouts := func(more func() bool) {
-					for more() {
-						if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
-							b.Error(err)
-						}
-					}
-				}
-				var warm sync.WaitGroup // every worker is started and has the image
-				for range sessions * runtime.GOMAXPROCS(0) {
-					left := 4 * loadingCosts
-					warm.Go(func() { rollouts(func() bool { left--; return left >= 0 }) })
-				}
-				warm.Wait()
-				b.ResetTimer()
-				own, theirs := processorTime(b, os.Getpid()), workersTime(b, box)
-				b.RunParallel(func(pb *testing.PB) { rollouts(pb.Next) })
-				b.ReportMetric(float64(processorTime(b, os.Getpid())-own)/float64(b.N), "engine-cpu-ns/op")
-				b.ReportMetric(float64(workersTime(b, box)-theirs)/float64(b.N), "worker-cpu-ns/op")
-			})
+			for _, sessions := range []int{2, 4, 8, 16, 32} {
+				b.Run(fmt.Sprintf("%s-%dx%d", by, workers, sessions), func(b *testing.B) {
+					throughput(b, Config{Workers: workers, Engine: by}, sessions)
+				})
+			}
 		}
 	}
+}
+
+// throughput measures with that many sessions in flight per processor.
+func throughput(b *testing.B, config Config, sessions int) {
+	box := open(b, config)
+	p := load(b, box, fourTurns)
+	rollouts := func(n int) {
+		var left atomic.Int64
+		left.Store(int64(n))
+		var all sync.WaitGroup
+		for range sessions * runtime.NumCPU() {
+			all.Go(func() {
+				for left.Add(-1) >= 0 {
+					if _, err := p.Run(context.Background(), engine.Start{Input: "q"}, &script{}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	rollouts(4 * loadingCosts * sessions * runtime.NumCPU()) // every worker is started and has the image
+	b.ResetTimer()
+	own, theirs := processorTime(b, os.Getpid()), workersTime(b, box)
+	rollouts(b.N)
+	b.ReportMetric(float64(processorTime(b, os.Getpid())-own)/float64(b.N), "engine-cpu-ns/op")
+	b.ReportMetric(float64(workersTime(b, box)-theirs)/float64(b.N), "worker-cpu-ns/op")
 }
 
 func workersTime(b *testing.B, box *Sandbox) (sum int64) {

@@ -65,12 +65,15 @@ func (p *process) next(id uint32, s *seat) (f abi.Frame, ok bool) {
 		p.heard = time.Now()
 	}
 	s.waits = true
-	lead := !p.reading
+	lead := !p.reading && len(p.sessions) == 1
 	if lead {
 		p.reading = true
 	} else if len(s.frames) == 0 {
 		s.parked = true
 		p.waiting++
+		if !p.reading {
+			p.wake()
+		}
 	}
 	for lead && len(s.frames) == 0 {
 		p.mu.Unlock()

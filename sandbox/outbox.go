@@ -64,7 +64,7 @@ func (o *outbox) write() {
 		frames := o.frames
 		o.frames = o.spare[:0]
 		o.mu.Unlock()
-		_, err := o.link.Write(frames)
+		err := o.link.Write(frames)
 		o.mu.Lock()
 		if err != nil {
 			o.broken()

@@ -3,8 +3,10 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -60,38 +62,56 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "engine")
 	defer theirs.Close()
-	sharedFile, err := sharedMemory(config.without)
+	socket, err := socketOf(pair[0])
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]))
 	}
+	sharedFile, err := sharedMemory(config.without)
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
 	defer sharedFile.Close()
 	if err := sharedFile.Truncate(abi.RunningSize); err != nil {
-		return nil, errors.Join(err, unix.Close(pair[0]))
+		return nil, errors.Join(err, socket.Close())
 	}
 	p := &process{ready: make(chan struct{}), dead: make(chan struct{}), call: make(chan struct{}, 1),
 		sessions: map[uint32]*seat{}, cancelled: map[uint32]bool{}, images: map[engine.HarnessID]*loading{}}
 	p.free = sync.NewCond(&p.mu)
 	if p.memory, err = unix.Mmap(int(sharedFile.Fd()), 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return nil, errors.Join(fmt.Errorf("mmap: %w", err), unix.Close(pair[0]))
+		return nil, errors.Join(fmt.Errorf("mmap: %w", err), socket.Close())
 	}
 	p.running = abi.RunningAt(p.memory)
 	self, err := os.Executable()
 	if err != nil {
-		return nil, errors.Join(err, unix.Close(pair[0]), unix.Munmap(p.memory))
+		return nil, errors.Join(err, socket.Close(), unix.Munmap(p.memory))
 	}
 	p.cmd = &exec.Cmd{Path: self, Args: []string{"whale-sandbox"}, Env: worker.Environment(config.CacheDir, config.without), Dir: "/",
 		ExtraFiles: []*os.File{theirs, sharedFile}, Stderr: &p.stderr,
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}}
 	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(err, unix.Close(pair[0]), unix.Munmap(p.memory))
+		return nil, errors.Join(err, socket.Close(), unix.Munmap(p.memory))
 	}
-	p.link = abi.NewLink(pair[0])
+	p.link = abi.NewLink(socket)
 	p.outbox = newOutbox(p.link, p.kill)
 	p.reading = true // by standby, until the worker is ready
 	go p.standby()
-	go p.bury(pair[0])
+	go p.bury(socket)
 	p.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config, compiles))})
 	return p, nil
+}
+
+// socketOf is how this process uses its end of a worker's socket. A read that blocks its thread
+// costs least, but keeps one of the runtime's processors: if there is only one, the runtime's
+// monitor takes it back, every time, and wakes the thread of the monitor for that. Then the
+// runtime's poller waits.
+func socketOf(fd int) (io.ReadWriteCloser, error) {
+	if runtime.GOMAXPROCS(0) > 1 {
+		return abi.Socket(fd), nil
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, fmt.Errorf("socket without waiting: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "worker"), nil
 }
 
 // sharedMemory is a file without a name, of which both sides map the beginning: a memfd, or a
@@ -120,7 +140,7 @@ func sharedMemory(without abi.Lacking) (*os.File, error) {
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // bury waits for the worker's death, delivers its last words and cleans up behind it.
-func (p *process) bury(fd int) {
+func (p *process) bury(socket io.Closer) {
 	exit := p.cmd.Wait()
 	p.mu.Lock()
 	for p.reading {
@@ -142,7 +162,7 @@ func (p *process) bury(fd int) {
 	p.running = nil
 	p.mu.Unlock()
 	_ = unix.Munmap(p.memory)
-	_ = unix.Close(fd)
+	_ = socket.Close()
 	close(p.dead)
 	select {
 	case <-p.ready:

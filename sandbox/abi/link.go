@@ -10,12 +10,10 @@ import (
 	"syscall"
 )
 
-// Link is one end of the socket between the engine's process and a worker. It reads and
-// writes the descriptor directly and blocks its thread meanwhile: a wake by the kernel
-// goes straight to whoever waits, without the runtime's poller. Reading and writing may go
-// on at once, but each by one goroutine at a time.
+// Link is one end of the socket between the engine's process and a worker. Reading and
+// writing may go on at once, but each by one goroutine at a time.
 type Link struct {
-	fd       int
+	socket   io.ReadWriter
 	in       []byte
 	from, to int // what was received and not yet given out
 }
@@ -26,9 +24,46 @@ const (
 	stillRead = "socket closed inside a frame"
 )
 
-// NewLink uses a connected stream socket in blocking mode, which stays the caller's to
-// close.
-func NewLink(fd int) *Link { return &Link{fd: fd, in: make([]byte, linkRoom)} }
+// NewLink uses a connected stream socket, which stays the caller's to close.
+func NewLink(socket io.ReadWriter) *Link { return &Link{socket: socket, in: make([]byte, linkRoom)} }
+
+// Socket is the descriptor of a socket in blocking mode, whose use blocks the thread: a wake
+// by the kernel goes straight to whoever waits, without the runtime's poller.
+type Socket int
+
+// Read implements io.Reader.
+func (s Socket) Read(b []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(s), b)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// Write implements io.Writer.
+func (s Socket) Write(b []byte) (written int, err error) {
+	for written < len(b) {
+		n, err := syscall.Write(int(s), b[written:])
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return written, err
+		}
+		written += n
+	}
+	return written, nil
+}
+
+// Close implements io.Closer.
+func (s Socket) Close() error { return syscall.Close(int(s)) }
 
 // Next gives a frame that was received whole; ok is false when there is none. Its payload
 // is valid until the next Fill.
@@ -53,21 +88,15 @@ func (l *Link) Next() (f Frame, ok bool, err error) {
 // between two frames.
 func (l *Link) Fill() error {
 	l.makeRoom()
-	for {
-		n, err := syscall.Read(l.fd, l.in[l.to:])
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return fmt.Errorf("read: %w", err)
-		case n == 0 && l.from < l.to:
-			return fmt.Errorf("%w: %s", ErrMalformed, stillRead)
-		case n == 0:
-			return io.EOF
-		default:
-			l.to += n
-			return nil
-		}
+	n, err := l.socket.Read(l.in[l.to:])
+	l.to += n
+	switch {
+	case errors.Is(err, io.EOF) && l.from < l.to:
+		return fmt.Errorf("%w: %s", ErrMalformed, stillRead)
+	case err == nil || errors.Is(err, io.EOF):
+		return err
 	}
+	return fmt.Errorf("read: %w", err)
 }
 
 // makeRoom moves what is left to the front and sees that the frame that began there fits.
@@ -86,17 +115,9 @@ func (l *Link) makeRoom() {
 }
 
 // Write writes all of b.
-func (l *Link) Write(b []byte) (int, error) {
-	written := 0
-	for written < len(b) {
-		n, err := syscall.Write(l.fd, b[written:])
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return written, fmt.Errorf("write: %w", err)
-		}
-		written += n
+func (l *Link) Write(b []byte) error {
+	if _, err := l.socket.Write(b); err != nil {
+		return fmt.Errorf("write: %w", err)
 	}
-	return written, nil
+	return nil
 }

@@ -36,6 +36,7 @@ type Instance struct {
 	functions map[string]api.Function
 	globals   []api.MutableGlobal
 	world     world
+	stack     [4]uint64 // arguments and result of the current call
 
 	// Host answers the guest's requests during a Call.
 	Host Host
@@ -55,12 +56,11 @@ func (i *Instance) Call(name string, args ...uint64) (result uint64, err error) 
 		}
 		i.functions[name] = f
 	}
-	var stack [4]uint64
-	copy(stack[:], args)
-	if err := f.CallWithStack(i.ctx, stack[:]); err != nil {
+	clear(i.stack[copy(i.stack[:], args):])
+	if err := f.CallWithStack(i.ctx, i.stack[:]); err != nil {
 		return 0, i.death(err)
 	}
-	return stack[0], nil
+	return i.stack[0], nil
 }
 
 // death says why a call ended; cause is what the wasm runtime made of it.

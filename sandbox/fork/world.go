@@ -55,6 +55,10 @@ type callContext struct {
 	instance *Instance
 }
 
+// Value is nil: what wazero would look for in a call's context is not used here, and looking
+// for it in the one beneath would allocate.
+func (*callContext) Value(any) any { return nil }
+
 // wasi is the world of a Go guest: the functions of WASI preview 1 that do anything.
 // All others that a guest imports give ENOSYS.
 var wasi = map[string]func(i *Instance, stack []uint64){

@@ -31,6 +31,7 @@ type server struct {
 	shelf    shelf
 	link     *abi.Link
 	out      []byte // frames to be written
+	result   []byte // the last one encoded
 	sessions map[uint32]*session
 	free     []*lane
 }
@@ -45,11 +46,12 @@ func run(confinement []string) int {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(2) // the loop and the watch
 	runtime.LockOSThread()
+	batch()
 	memory, err := unix.Mmap(runningFD, 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fail(err)
 	}
-	s := &server{ctx: context.Background(), link: abi.NewLink(socketFD), sessions: map[uint32]*session{}}
+	s := &server{ctx: context.Background(), link: abi.NewLink(abi.Socket(socketFD)), sessions: map[uint32]*session{}}
 	s.watch = &watch{running: abi.RunningAt(memory), thread: unix.Gettid()}
 	first, err := s.receive()
 	if err != nil {
@@ -165,7 +167,7 @@ func (s *server) flush() {
 	if len(s.out) == 0 {
 		return
 	}
-	if _, err := s.link.Write(s.out); err != nil {
+	if err := s.link.Write(s.out); err != nil {
 		os.Exit(0)
 	}
 	if s.out = s.out[:0]; cap(s.out) > 1<<20 {
@@ -176,8 +178,10 @@ func (s *server) flush() {
 func (s *server) dispatch(f abi.Frame) {
 	switch f.Kind {
 	case abi.FrameLoad, abi.FrameRun:
-		x := &session{id: f.Session, server: s, lane: s.lane(), left: time.Duration(s.setup.MaxTime)}
-		x.lane.session, x.lane.first = x, f
+		l := s.lane()
+		x := &l.session
+		*x = session{id: f.Session, server: s, lane: l, left: time.Duration(s.setup.MaxTime)}
+		l.first = f
 		s.sessions[f.Session] = x
 		s.resume(x)
 	case abi.FrameAnswer:
@@ -200,7 +204,6 @@ func (s *server) resume(x *session) {
 	if ended, _ := x.lane.resume(); ended {
 		delete(s.sessions, x.id)
 		s.free = append(s.free, x.lane)
-		x.lane.session = nil
 	}
 	s.shelf.collect()
 }
@@ -210,7 +213,7 @@ func (s *server) resume(x *session) {
 type lane struct {
 	resume  func() (ended, _ bool) // goes on until the session waits or has ended
 	yield   func(ended bool) bool  // goes back to the loop
-	session *session
+	session session
 	first   abi.Frame // what the session begins with
 }
 
@@ -225,7 +228,7 @@ func (s *server) lane() *lane {
 	l.resume, _ = iter.Pull(func(yield func(bool) bool) {
 		l.yield = yield
 		for {
-			s.serve(l.session, l.first)
+			s.serve(&l.session, l.first)
 			yield(true)
 		}
 	})
@@ -235,10 +238,11 @@ func (s *server) lane() *lane {
 func (s *server) serve(x *session, f abi.Frame) {
 	reply := abi.Frame{Session: x.id}
 	if f.Kind == abi.FrameLoad {
-		reply.Kind, reply.Payload = abi.FrameLoaded, abi.AppendLoadResult(nil, s.load(x, f.Payload))
+		reply.Kind, s.result = abi.FrameLoaded, abi.AppendLoadResult(s.result[:0], s.load(x, f.Payload))
 	} else {
-		reply.Kind, reply.Payload = abi.FrameDone, abi.AppendRunResult(nil, s.run(x, f.Payload))
+		reply.Kind, s.result = abi.FrameDone, abi.AppendRunResult(s.result[:0], s.run(x, f.Payload))
 	}
+	reply.Payload = s.result
 	s.send(reply)
 }
 

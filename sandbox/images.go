@@ -73,7 +73,7 @@ func (p *process) release(l *loading) {
 	drop := l.doomed && l.used == 0
 	p.mu.Unlock()
 	if drop {
-		p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
+		p.outbox.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
 	}
 }
 
@@ -91,7 +91,7 @@ func (p *process) evict() {
 	}
 	if l := p.images[victim]; l != nil {
 		delete(p.images, victim)
-		go p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
+		go p.outbox.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
 	}
 }
 
@@ -106,7 +106,7 @@ func (p *process) drop(id engine.HarnessID) {
 	}
 	p.mu.Unlock()
 	if now {
-		p.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
+		p.outbox.send(abi.Frame{Kind: abi.FrameDrop, Session: l.number})
 	}
 }
 
@@ -116,9 +116,8 @@ func (p *process) fetch(program *program, l *loading) {
 	defer close(l.done)
 	id, seat := p.open()
 	defer p.end(id)
-	p.send(abi.Frame{Kind: abi.FrameLoad, Session: id, Payload: abi.AppendLoadOrder(nil,
-		abi.LoadOrder{Image: l.number, Source: program.code})})
-	f, err := program.next(p, id, seat)
+	seat.out = abi.AppendLoadOrder(seat.out[:0], abi.LoadOrder{Image: l.number, Source: program.code})
+	f, err := program.exchange(p, id, seat, abi.FrameLoad)
 	if err == nil {
 		err = program.loaded(f.Payload)
 	}

@@ -8,27 +8,42 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 )
 
-// Who reads a worker's frames: a session that waits for one reads the socket itself, if
-// nobody does, and hands out what isn't its own. So a rollout alone on its worker costs
-// no wake of another goroutine. A goroutine on standby takes over when the reader got its
-// frame while others wait, and gives up when nobody waits any more.
+// Who reads a worker's frames: the only session of a process reads the socket itself, so a
+// rollout alone on its worker costs no wake of another goroutine. Of several none does, since
+// the thread that waits in a read keeps a processor that the others need; a goroutine on standby
+// reads while any waits, hands out what came and lets those sessions go on before it reads again.
 
 // seat is a session's place with its process.
 type seat struct {
-	// frames takes the frame that somebody else read. A session gets one at a time, since
-	// the worker waits for an answer after each.
+	// frames takes the frame that somebody else read, one at a time, since the worker waits for
+	// an answer after each; closed when the process is dead.
 	frames chan abi.Frame
+	in     []byte // payload of the last frame; the reader's while waits, else the session's
+	out    []byte // room for the session's next payload
 	// The rest is guarded by process.mu.
 	waits  bool // for a frame
 	parked bool // counted in process.waiting
 	ended  bool // the worker said so
 }
 
+const (
+	maxFreeSeats = 64
+	keptPayload  = 64 << 10 // bytes; a seat with a larger one is not used again
+)
+
 // open begins a session.
 func (p *process) open() (uint32, *seat) {
-	s := &seat{frames: make(chan abi.Frame, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var s *seat
+	if n := len(p.seats); n > 0 {
+		s, p.seats = p.seats[n-1], p.seats[:n-1]
+	} else {
+		s = &seat{frames: make(chan abi.Frame, 1)}
+	}
+	if p.failure != nil {
+		close(s.frames)
+	}
 	p.last++
 	p.sessions[p.last] = s
 	return p.last, s
@@ -37,7 +52,16 @@ func (p *process) open() (uint32, *seat) {
 func (p *process) end(session uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	s := p.sessions[session]
 	delete(p.sessions, session)
+	if s.waits {
+		p.owed--
+	}
+	whole := s.ended && len(s.frames) == 0 && p.failure == nil
+	if whole && len(p.seats) < maxFreeSeats && max(cap(s.in), cap(s.out)) <= keptPayload {
+		s.ended = false
+		p.seats = append(p.seats, s)
+	}
 }
 
 // cancel gives a session up: the worker ends it and says so.
@@ -53,59 +77,50 @@ func (p *process) cancel(session uint32) {
 	}
 	p.mu.Unlock()
 	if !late {
-		p.send(abi.Frame{Kind: abi.FrameCancel, Session: session})
+		p.outbox.send(abi.Frame{Kind: abi.FrameCancel, Session: session})
 	}
 }
 
-// next waits for the worker's next frame of a session; ok is false when the process died
-// before.
-func (p *process) next(id uint32, s *seat) (f abi.Frame, ok bool) {
+// exchange sends a session's frame and waits for the worker's next one; ok is false when the
+// process died before. The payload is valid until the next exchange.
+func (p *process) exchange(id uint32, s *seat, f abi.Frame) (answer abi.Frame, ok bool) {
 	p.mu.Lock()
-	if !p.owes() {
+	if p.owed == 0 {
 		p.heard = time.Now()
 	}
+	p.owed++
 	s.waits = true
-	lead := !p.reading && len(p.sessions) == 1
+	// While a large frame is written the worker may write too and read only after that: then
+	// somebody else must read.
+	lead := !p.reading && len(p.sessions) == 1 && len(f.Payload) <= largeFrame
 	if lead {
 		p.reading = true
-	} else if len(s.frames) == 0 {
+	} else {
 		s.parked = true
 		p.waiting++
 		if !p.reading {
 			p.wake()
 		}
 	}
-	for lead && len(s.frames) == 0 {
-		p.mu.Unlock()
-		err := p.receive()
-		p.mu.Lock()
-		if err != nil {
-			break
-		}
-	}
-	if lead {
-		p.reading = false
-		p.free.Signal()
-		if p.waiting > 0 {
-			p.wake()
-		}
-	}
 	p.mu.Unlock()
-	return p.park(s)
+	p.outbox.send(f)
+	if lead {
+		p.lead(s)
+	}
+	answer, ok = <-s.frames
+	return answer, ok
 }
 
-// park waits until somebody else delivers.
-func (p *process) park(s *seat) (f abi.Frame, ok bool) {
-	select {
-	case f := <-s.frames:
-		return f, true
-	case <-p.dead:
+// lead reads until the session has its frame.
+func (p *process) lead(s *seat) {
+	for p.receive() == nil && len(s.frames) == 0 {
 	}
-	select {
-	case f := <-s.frames: // its last word
-		return f, true
-	default:
-		return abi.Frame{}, false
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reading = false
+	p.free.Signal()
+	if p.waiting > 0 {
+		p.wake()
 	}
 }
 
@@ -160,24 +175,25 @@ func (p *process) standby() {
 // and the worker is on its way out. The caller is the reader.
 func (p *process) receive() error {
 	err := p.link.Fill()
+	p.mu.Lock()
+	p.heard = time.Now()
 	for err == nil {
 		f, ok, malformed := p.link.Next()
 		if malformed == nil && !ok {
+			p.mu.Unlock()
 			return nil
 		}
 		if err = malformed; err == nil {
 			err = p.deliver(f)
 		}
 	}
+	p.mu.Unlock()
 	p.kill() // a worker that can't be heard is of no use
 	return err
 }
 
+// deliver hands a frame out. The caller holds p.mu.
 func (p *process) deliver(f abi.Frame) (err error) {
-	f.Payload = append([]byte(nil), f.Payload...)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.heard = time.Now()
 	switch f.Kind {
 	case abi.FrameReady:
 		p.report, err = abi.DecodeReport(f.Payload)
@@ -196,15 +212,17 @@ func (p *process) deliver(f abi.Frame) (err error) {
 	if !ok {
 		return nil // given up before
 	}
-	select {
-	case s.frames <- f:
-	default:
+	if !s.waits {
 		return errors.New("worker speaks out of turn")
 	}
+	s.in = append(s.in[:0], f.Payload...)
+	f.Payload = s.in
+	p.owed--
 	s.waits, s.ended = false, f.Kind != abi.FrameCall
 	if s.parked {
 		s.parked = false
 		p.waiting--
 	}
+	s.frames <- f
 	return nil
 }

@@ -92,22 +92,3 @@ func (o *outbox) close() {
 
 // largeFrame is what may not fit into the socket's buffer.
 const largeFrame = 16 << 10
-
-// send writes one frame. An error shows as the death of the process, to those that wait.
-func (p *process) send(f abi.Frame) {
-	if len(f.Payload) <= largeFrame {
-		p.outbox.send(f)
-		return
-	}
-	// The worker may be writing too and read only after that: somebody must read.
-	p.mu.Lock()
-	p.waiting++
-	if !p.reading {
-		p.wake()
-	}
-	p.mu.Unlock()
-	p.outbox.send(f)
-	p.mu.Lock()
-	p.waiting--
-	p.mu.Unlock()
-}

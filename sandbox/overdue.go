@@ -50,22 +50,12 @@ func (p *process) killOverdue(limits Limits) {
 		p.verdict = fmt.Sprintf("it took more than %d MB", limits.Process>>20)
 	case stopped(p.cmd.Process.Pid):
 		p.verdict = "it was stopped"
-	case stay.Session == 0 && p.owes() && time.Since(p.heard) > silence:
+	case stay.Session == 0 && p.owed > 0 && time.Since(p.heard) > silence:
 		p.verdict = fmt.Sprintf("it said nothing for %v", silence)
 	default:
 		return
 	}
 	p.kill()
-}
-
-// owes says whether somebody waits for the worker. The caller holds p.mu.
-func (p *process) owes() bool {
-	for _, s := range p.sessions {
-		if s.waits {
-			return true
-		}
-	}
-	return false
 }
 
 // stopped says whether a process was stopped by a signal or is being traced. Without

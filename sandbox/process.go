@@ -36,8 +36,10 @@ type process struct {
 	call   chan struct{} // wakes standby
 
 	mu        sync.Mutex
-	reading   bool // somebody reads
-	waiting   int  // sessions that wait for a frame and don't read
+	reading   bool    // somebody reads
+	waiting   int     // sessions that wait for a frame and don't read
+	owed      int     // sessions that wait for a frame
+	seats     []*seat // of sessions that ended
 	sessions  map[uint32]*seat
 	cancelled map[uint32]bool // sessions given up whose end the worker has not reported
 	heard     time.Time       // when the last frame came, or the first of those waiting began to wait
@@ -96,7 +98,7 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	p.reading = true // by standby, until the worker is ready
 	go p.standby()
 	go p.bury(socket)
-	p.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config, compiles))})
+	p.outbox.send(abi.Frame{Kind: abi.FrameSetup, Payload: abi.AppendSetup(nil, setup(config, compiles))})
 	return p, nil
 }
 
@@ -160,6 +162,9 @@ func (p *process) bury(socket io.Closer) {
 		p.failure = errors.New("worker was killed: " + p.verdict)
 	}
 	p.running = nil
+	for _, s := range p.sessions {
+		close(s.frames)
+	}
 	p.mu.Unlock()
 	_ = unix.Munmap(p.memory)
 	_ = socket.Close()

@@ -98,10 +98,9 @@ func (p *program) run(ctx context.Context, start engine.Start, host engine.Host)
 	id, seat := process.open()
 	defer process.end(id)
 	defer context.AfterFunc(ctx, func() { process.cancel(id) })()
-	process.send(abi.Frame{Kind: abi.FrameRun, Session: id, Payload: abi.AppendRunOrder(nil,
-		abi.RunOrder{Image: l.number, Start: encodeStart(start)})})
-	for {
-		f, err := p.next(process, id, seat)
+	seat.out = abi.AppendRunOrder(seat.out[:0], abi.RunOrder{Image: l.number, Start: encodeStart(start)})
+	for kind := abi.FrameRun; ; kind = abi.FrameAnswer {
+		f, err := p.exchange(process, id, seat, kind)
 		if ctx.Err() != nil {
 			process.cancel(id)
 			return use, p.fault(ctx.Err())
@@ -113,15 +112,14 @@ func (p *program) run(ctx context.Context, start engine.Start, host engine.Host)
 			return p.done(f.Payload, use)
 		}
 		answer, err := serve(ctx, f.Payload, host)
-		payload := abi.AppendAnswer(nil, answer)
-		if err == nil && len(payload) > abi.MaxFrame {
-			err = p.fault(fmt.Errorf("answer of %d bytes", len(payload)))
+		seat.out = abi.AppendAnswer(seat.out[:0], answer)
+		if err == nil && len(seat.out) > abi.MaxFrame {
+			err = p.fault(fmt.Errorf("answer of %d bytes", len(seat.out)))
 		}
 		if err != nil {
 			process.cancel(id)
 			return use, err
 		}
-		process.send(abi.Frame{Kind: abi.FrameAnswer, Session: id, Payload: payload})
 	}
 }
 
@@ -135,9 +133,9 @@ func (p *program) usable() error {
 	return nil
 }
 
-// next waits for the worker's next frame of a session.
-func (p *program) next(process *process, id uint32, seat *seat) (abi.Frame, error) {
-	if f, ok := process.next(id, seat); ok {
+// exchange sends what is in the seat's room and waits for the worker's next frame of the session.
+func (p *program) exchange(process *process, id uint32, seat *seat, kind abi.Kind) (abi.Frame, error) {
+	if f, ok := process.exchange(id, seat, abi.Frame{Kind: kind, Session: id, Payload: seat.out}); ok {
 		return f, nil
 	}
 	blamed, failure := process.why()

@@ -30,26 +30,31 @@ func settle(play func()) {
 // refill gives the allocator a new span of each class.
 func refill() {
 	for _, size := range sizes {
-		fresh(size, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]byte, size)))) })
-		words := size / 8
+		fresh(size, 0, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]byte, size)))) })
+		words, from := size/8, spanSize/2
 		if size > largestWithoutHeader {
-			words--
+			words, from = words-1, 0
 		}
-		fresh(size, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]*byte, words)))) })
+		fresh(size, from, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]*byte, words)))) })
 	}
 }
 
 // sizes are the allocator's classes of small objects in bytes (Go 1.26,
 // internal/runtime/gc/sizeclasses.go). Where they are not, a run allocates a little slower.
-var sizes = []int{16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 288, 320, 352, 384, 416, 448,
+var sizes = []int{8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256, 288, 320, 352, 384, 416, 448,
 	480, 512, 576, 640, 704, 768, 896, 1024, 1152, 1280, 1408, 1536, 1792, 2048}
+
+// spanSize is the size in bytes of most spans.
+const spanSize = 8 << 10
 
 // largestWithoutHeader: larger objects with pointers begin with a word of the allocator's.
 const largestWithoutHeader = 512
 
-// fresh allocates until objects come one after the other from the beginning of a span.
-func fresh(size int, allocate func() uintptr) {
-	const spanSize, most = 8 << 10, 4096
+// fresh allocates until objects come one after the other from the beginning of a span, or from
+// that far in it: where a span ends with the map of its pointers, the half beside the map saves
+// a page that would be written too.
+func fresh(size, from int, allocate func() uintptr) {
+	const most = 4096
 	inRow, last := 0, uintptr(0)
 	for n := 0; n < most; n++ {
 		at := allocate()
@@ -61,7 +66,8 @@ func fresh(size int, allocate func() uintptr) {
 		default:
 			inRow = 0
 		}
-		if last = at; inRow > 0 && (inRow == 8 || inRow*size > spanSize/4) {
+		last = at
+		if inRow > 0 && int(at%spanSize)+size > from && (from > 0 || inRow == 8 || inRow*size > spanSize/4) {
 			return
 		}
 	}

@@ -16,8 +16,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"os/exec"
@@ -159,9 +162,11 @@ func (c *Compiler) build(ctx context.Context, folder, source string) ([]byte, er
 	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
 		return nil, err
 	}
-	place := filepath.Join(c.folder, "candidate", "harness.go")
-	layout := fmt.Sprintf(`{"Replace": {%s: %s}}`, strconv.Quote(place), strconv.Quote(file))
-	if err := os.WriteFile(overlay, []byte(layout), 0o644); err != nil {
+	layout, err := c.layout(file, source)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(overlay, layout, 0o644); err != nil {
 		return nil, err
 	}
 	run := exec.CommandContext(ctx, c.goTool, "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-overlay", overlay, "-o", wasm, "./main")
@@ -184,6 +189,19 @@ func (c *Compiler) build(ctx context.Context, folder, source string) ([]byte, er
 	}
 	module, _ = dispatch.WithoutTable(module)
 	return module, nil
+}
+
+// layout lays the candidate's file over the module, and what goes with the packages that it uses.
+func (c *Compiler) layout(file, source string) ([]byte, error) {
+	over := map[string]string{filepath.Join(c.folder, "candidate", "harness.go"): file}
+	// A source that can't be parsed imports nothing here; the compiler says what is wrong with it.
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ImportsOnly)
+	for n := 0; err == nil && n < len(parsed.Imports); n++ {
+		if parsed.Imports[n].Path.Value == `"regexp"` {
+			over[filepath.Join(c.folder, "main", "regexp.go")] = filepath.Join(c.folder, "with", "regexp.go")
+		}
+	}
+	return json.Marshal(map[string]map[string]string{"Replace": over})
 }
 
 // position matches a message of the compiler about the candidate.

@@ -117,7 +117,7 @@ func collectTypes() ([]byte, error) {
 // the guest's side of the wall. `go generate` runs in the folder of package sandbox.
 func collectSources() ([]byte, error) {
 	files := map[string]string{"main/wall.go": "guest/wall.go", "main/run.go": "guest/run.go", "main/settle.go": "guest/settle.go",
-		"main/main.go": "guest/compiled.txt"}
+		"main/main.go": "guest/compiled.txt", "with/regexp.go": "guest/compiled_regexp.txt"}
 	for folder, from := range map[string]string{"harnesses/kit": "../harnesses/kit", "sandbox/abi": "abi"} {
 		list, err := filepath.Glob(filepath.Join(from, "*.go"))
 		if err != nil {

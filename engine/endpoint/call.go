@@ -17,8 +17,12 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// maxAnswer bounds one answer in bytes.
-const maxAnswer = 64 << 20
+// maxAnswer bounds one answer in bytes, healthTimeout one to the question which models
+// there are.
+const (
+	maxAnswer     = 64 << 20
+	healthTimeout = 30 * time.Second
+)
 
 // answer is one completion as the server gave it.
 type answer struct {
@@ -289,34 +293,72 @@ func (p *Policy) post(ctx context.Context, address string, body, into any) error
 // do sends a request and reads its answer as JSON. What the server says of an error is
 // foreign and may be long; its beginning is quoted.
 func (p *Policy) do(ctx context.Context, r *http.Request, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, p.o.Timeout)
+	patience := p.patience(r)
+	limited, cancel := context.WithTimeout(ctx, patience.limit)
 	defer cancel()
-	if p.o.Key != "" {
-		r.Header.Set("Authorization", "Bearer "+p.o.Key)
-	}
-	w, err := p.o.Client.Do(r.WithContext(ctx))
-	if err != nil {
-		return plain(err)
-	}
-	defer w.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(w.Body, maxAnswer+1))
+	text, status, err := p.fetch(r.WithContext(limited))
 	switch {
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return patience
 	case err != nil:
-		return fmt.Errorf("%w: the answer is cut: %w", ErrGarbage, plain(err))
+		return err
 	case len(text) > maxAnswer:
 		return fmt.Errorf("%w: more than %d bytes", ErrGarbage, maxAnswer)
-	case w.StatusCode == http.StatusTooManyRequests || w.StatusCode == http.StatusRequestTimeout || w.StatusCode >= 500:
-		return fmt.Errorf("status %d: %.200q", w.StatusCode, p.hide(text))
-	case w.StatusCode >= 400 && tooLong(text):
+	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
+		return fmt.Errorf("status %d: %.200q", status, p.hide(text))
+	case status >= 400 && tooLong(text):
 		return fmt.Errorf("%w: %.200q", engine.ErrContext, p.hide(text))
-	case w.StatusCode != http.StatusOK:
-		return fmt.Errorf("%w: status %d: %.200q", ErrRefused, w.StatusCode, p.hide(text))
+	case status != http.StatusOK:
+		return fmt.Errorf("%w: status %d: %.200q", ErrRefused, status, p.hide(text))
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%w: %.200q", ErrGarbage, p.hide(text))
 	}
 	return nil
 }
+
+// patience is how long an answer may take. A question without a body costs a server
+// nothing, so one that does not answer it soon is not well.
+func (p *Policy) patience(r *http.Request) *stall {
+	if r.Body == nil && p.o.Timeout > healthTimeout {
+		return &stall{limit: healthTimeout}
+	}
+	return &stall{p.o.Timeout, p.o.Setting}
+}
+
+// fetch returns the body of an answer, at most a byte more than maxAnswer, and its status.
+func (p *Policy) fetch(r *http.Request) (text []byte, status int, err error) {
+	if p.o.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+p.o.Key)
+	}
+	w, err := p.o.Client.Do(r)
+	if err != nil {
+		return nil, 0, plain(err)
+	}
+	defer w.Body.Close()
+	if text, err = io.ReadAll(io.LimitReader(w.Body, maxAnswer+1)); err != nil {
+		return nil, 0, fmt.Errorf("%w: the answer is cut: %w", ErrGarbage, plain(err))
+	}
+	return text, w.StatusCode, nil
+}
+
+// stall is the error of an attempt whose answer was not whole in time. It is a
+// context.DeadlineExceeded.
+type stall struct {
+	limit   time.Duration
+	setting string // what sets the limit; may be empty
+}
+
+func (s *stall) Error() string {
+	text := fmt.Sprintf("no whole answer in %v", s.limit)
+	if s.setting != "" {
+		text += fmt.Sprintf("; %s sets how long is waited", s.setting)
+	}
+	return text
+}
+
+// Unwrap gives errors.Is the deadline.
+func (s *stall) Unwrap() error { return context.DeadlineExceeded }
 
 // hide takes the key out of what a server says.
 func (p *Policy) hide(text []byte) string {

@@ -58,7 +58,8 @@ type Options struct {
 	Model     string        // name at the server; empty = its only one
 	Key       string        // bearer token; never in an error or a file
 	Words     Words         // must be there
-	Timeout   time.Duration // of one attempt; 5 minutes
+	Timeout   time.Duration // of one attempt, from the request to its whole answer, which is not streamed; 5 minutes
+	Setting   string        // what Timeout is called where it can be changed, for the error of a stall; may be empty
 	Attempts  int           // at one call, at most; 4
 	Backoff   time.Duration // before a second attempt, doubled for each further one, and an address's rest; half a second
 	Client    *http.Client  // http.DefaultTransport's settings
@@ -110,7 +111,7 @@ func Open(ctx context.Context, o Options) (*Policy, error) {
 	if err := p.findModel(ctx); err != nil {
 		return nil, err
 	}
-	return p, p.findWords(ctx)
+	return p, engine.Fail(engine.AtPolicy, "endpoint", p.findWords(ctx))
 }
 
 // findModel takes the model's name from the first address that answers.
@@ -156,8 +157,11 @@ func (p *Policy) findWords(ctx context.Context) error {
 	root := strings.TrimSuffix(at.url, "/v1")
 	err = p.post(ctx, root+"/tokenize", map[string]any{"model": p.o.Model, "messages": messages(turns), "add_generation_prompt": true}, &tokens)
 	p.exact = err == nil && slices.Equal(tokens.Tokens, want)
-	if !p.exact && ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded): // a server that can't do this says so
+		return p.fail(at, err)
 	}
 	first, err := p.call(ctx, engine.Request{Prompt: want, MaxTokens: 1, Seed: 1, Sampling: engine.Sampling{Temperature: 1, TopP: 1}}, turns)
 	if p.exact && err == nil && len(first.ids) == 0 { // it tokenizes, but its answers have no ids

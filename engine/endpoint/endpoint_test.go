@@ -235,30 +235,69 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A server that takes a request and never answers costs the time that is set, an attempt,
+// and the error says where, how long, and what sets it.
 func TestStallEndsWithTheTimeout(t *testing.T) {
 	f := serve(t, true)
 	o := options(f)
-	o.Timeout, o.Attempts = 50*time.Millisecond, 2
+	o.Timeout, o.Attempts, o.Setting = 50*time.Millisecond, 2, "--wait"
 	p, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	leave := make(chan struct{})
 	t.Cleanup(func() { close(leave) })
-	f.spoil = func(int64, http.ResponseWriter) bool { <-leave; return true }
-	if _, err := generate(t.Context(), p, 1, 50); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+	f.spoil = func(_ int64, w http.ResponseWriter) bool {
+		io.WriteString(w, `{"choices":`) // an answer that begins and does not go on is none
+		w.(http.Flusher).Flush()
+		<-leave
+		return true
+	}
+	for _, name := range []string{"begins", "is silent"} {
+		_, err = generate(t.Context(), p, 1, 50)
+		if want := "policy generate: 2 attempts: endpoint " + f.URL + "/v1: no whole answer in 50ms; --wait sets how long is waited"; !errors.Is(err, context.DeadlineExceeded) || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+		f.spoil = func(int64, http.ResponseWriter) bool { <-leave; return true }
+		p.places[0].rest, p.places[0].failed = time.Time{}, 0
 	}
 	// A call that finds no address says what the others met.
 	p.places[0].rest = time.Now().Add(time.Hour)
 	if _, err := generate(t.Context(), p, 1, 50); !errors.Is(err, ErrDown) || !errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), ErrDown.Error()) != 1 {
 		t.Errorf("got %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := generate(ctx, p, 1, 50); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+}
+
+// Whoever stops a call that waits does not wait with it, whatever the limit is: in a
+// completion, in the question for the model, and between attempts.
+func TestStoppedWhileItStalls(t *testing.T) {
+	f := serve(t, true)
+	o := options(f)
+	o.Timeout, o.Backoff = time.Hour, time.Hour
+	leave, arrived := make(chan struct{}), make(chan struct{}, 1)
+	t.Cleanup(func() { close(leave) })
+	stopped := func(do func(ctx context.Context) error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-arrived; cancel() }()
+		if err := do(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
 	}
+	p, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context) error { _, err := generate(ctx, p, 1, 50); return err }
+	f.spoil = func(int64, http.ResponseWriter) bool { arrived <- struct{}{}; <-leave; return true }
+	stopped(ask)
+	stopped(func(ctx context.Context) error { _, err := Open(ctx, o); return err })
+	f.spoil = func(_ int64, w http.ResponseWriter) bool {
+		http.Error(w, "oops", http.StatusInternalServerError)
+		arrived <- struct{}{}
+		return true
+	}
+	stopped(ask)
 }
 
 func TestRequestsThatAreRefused(t *testing.T) {

@@ -62,6 +62,12 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	if c.Copies < 1 || c.Rollouts < 0 || c.Parallel < 1 || c.Workers < 0 {
 		return usageError{errors.New("copies and parallel are at least 1, rollouts and workers at least 0")}
 	}
+	if err := c.check(""); err != nil {
+		return err
+	}
+	if len(c.Endpoint) > 0 && c.Model == "script" {
+		return usageError{errors.New("--endpoint needs --model nano or a model folder, for its tokenizer; the script generates nothing")}
+	}
 	b := measurement{command: c}
 	hosts, closeHosts, err := c.hosts(ctx)
 	if err != nil {

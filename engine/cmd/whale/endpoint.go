@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/endpoint"
@@ -16,17 +18,42 @@ type endpointFlags struct {
 	Endpoint       []string `placeholder:"URL,..." help:"Generate with a model served there, by OpenAI's protocol (whale serve, vLLM, ...); several addresses share the calls. --model then only lends its tokenizer."`
 	EndpointModel  string   `placeholder:"NAME" help:"Its name there; needed if it is not the only one."`
 	EndpointKeyEnv string   `placeholder:"NAME" help:"Environment variable with the key to send."`
+	// One flag for all services that generate: whoever has a slow server has it for both.
+	EndpointTimeout *time.Duration `placeholder:"TIME" help:"How long one attempt there may take, from the request to the whole answer; a call makes up to 4 (default 5m)."`
+}
+
+// waitFlag is the flag's name in errors.
+const waitFlag = "--endpoint-timeout"
+
+// check refuses flags that have nothing to work on, before anything starts. A proposer may
+// be a service too.
+func (f endpointFlags) check(proposer string) error {
+	service := services[proposer].open != nil
+	switch {
+	case f.EndpointTimeout != nil && *f.EndpointTimeout <= 0:
+		return usageError{fmt.Errorf("%s is %v; above 0, such as 30s or 5m", waitFlag, *f.EndpointTimeout)}
+	case len(f.Endpoint) > 0:
+		return nil
+	case f.EndpointModel != "" || f.EndpointKeyEnv != "" || f.EndpointTimeout != nil && !service:
+		return usageError{errors.New("--endpoint is missing")}
+	}
+	return nil
+}
+
+// wait is how long an attempt may take; 0 = the default.
+func (f endpointFlags) wait() time.Duration {
+	if f.EndpointTimeout == nil {
+		return 0
+	}
+	return *f.EndpointTimeout
 }
 
 // attach makes the endpoint the policy of a site and writes it into the config.
 func (f endpointFlags) attach(ctx context.Context, s *site, c *engine.Config) error {
 	if len(f.Endpoint) == 0 {
-		if f.EndpointModel != "" || f.EndpointKeyEnv != "" {
-			return usageError{fmt.Errorf("--endpoint is missing")}
-		}
 		return nil
 	}
-	o := endpoint.Options{Addresses: f.Endpoint, Model: f.EndpointModel, Words: words{s.trainer}}
+	o := endpoint.Options{Addresses: f.Endpoint, Model: f.EndpointModel, Words: words{s.trainer}, Timeout: f.wait(), Setting: waitFlag}
 	if f.EndpointKeyEnv != "" {
 		if o.Key = os.Getenv(f.EndpointKeyEnv); o.Key == "" {
 			return usageError{fmt.Errorf("the environment variable %s of --endpoint-key-env is empty", f.EndpointKeyEnv)}

@@ -34,7 +34,7 @@ func TestLedger_deviceCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		proposer, err := openProposer(config)
+		proposer, err := openProposer(config, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	config := engine.Defaults()
 	config.Domain, config.Data, config.Model, config.Device, config.Seed = c.Domain, c.Data, c.Model, c.Device, c.Seed
 	c.choose(&config)
-	if err := c.computeFlags.apply(&config); err != nil {
+	if err := errors.Join(c.computeFlags.apply(&config), c.check("")); err != nil {
 		return err
 	}
 	s, err := openSite(ctx, &config, c.Threads, frozen)

@@ -26,7 +26,7 @@ type proposerFlags struct {
 	ProposerTokens  *int     `placeholder:"N" help:"Budget of the run for proposals, in tokens; 0 = none."`
 	ProposerDollars *float64 `placeholder:"X" help:"The same in dollars."`
 	ProposerPrice   *string  `placeholder:"IN,OUT[,READ[,WRITE]]" help:"Dollars per million tokens: input, output, cache read, cache write; without it from a table."`
-	ProposerMinutes *float64 `placeholder:"X" help:"Wall time of one call of the proposer (default 20)."`
+	ProposerMinutes *float64 `placeholder:"X" help:"Wall time of one call of the proposer (default 20); of a service, one reply may take half of it, or --endpoint-timeout."`
 	ProposerTurns   *int     `placeholder:"N" help:"Replies of the model in one call (default 60)."`
 	Repairs         *int     `placeholder:"R" help:"How many times candidates that are refused go back within an iteration (default 2)."`
 }
@@ -52,16 +52,17 @@ func (f *proposerFlags) apply(c *engine.Config) {
 }
 
 // openProposer makes the proposer of the settings. What it would miss later (a program, a
-// key, a model, a price) it names now; no key is printed.
-func openProposer(c engine.Config) (engine.Proposer, error) {
-	p, err := makeProposer(c)
+// key, a model, a price) it names now; no key is printed. patience is how long one reply of
+// a service may take; 0 = its default.
+func openProposer(c engine.Config, patience time.Duration) (engine.Proposer, error) {
+	p, err := makeProposer(c, patience)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("proposer %s: %w", c.Proposer, err)}
 	}
 	return p, nil
 }
 
-func makeProposer(c engine.Config) (engine.Proposer, error) {
+func makeProposer(c engine.Config, patience time.Duration) (engine.Proposer, error) {
 	set := c.Proposing
 	switch {
 	case c.Proposer == "builtin":
@@ -85,7 +86,7 @@ func makeProposer(c engine.Config) (engine.Proposer, error) {
 		}
 		return p, priceAgent(p, c.Proposer, set)
 	case services[c.Proposer].open != nil:
-		return openService(c.Proposer, set)
+		return openService(c.Proposer, set, patience)
 	}
 	return nil, errors.New("unknown; there are builtin, command, claude-code, codex, anthropic, openai")
 }
@@ -168,7 +169,7 @@ var services = map[string]service{
 }
 
 // openService makes a proposer that is a model behind a service.
-func openService(name string, set engine.Proposing) (engine.Proposer, error) {
+func openService(name string, set engine.Proposing, patience time.Duration) (engine.Proposer, error) {
 	s := services[name]
 	if set.URL == "" {
 		set.URL = os.Getenv(s.url)
@@ -188,6 +189,7 @@ func openService(name string, set engine.Proposing) (engine.Proposer, error) {
 		return nil, fmt.Errorf("a budget in dollars needs --proposer-price: what %s costs is not known", set.Model)
 	}
 	return &api.Proposer{Name: name, Model: s.open(set, variable, key), Price: price, Hide: []string{key},
+		Address: engine.PublicAddress(set.URL), Patience: patience, Setting: waitFlag,
 		Budget: desk.Budget{Tokens: set.Tokens, Dollars: set.Dollars}, Limit: wall(set), Turns: set.Turns}, nil
 }
 

@@ -64,7 +64,7 @@ func TestOpenProposer(t *testing.T) {
 		}
 		config := engine.Defaults()
 		config.Proposer, config.Proposing = c.proposer, c.set
-		p, err := openProposer(config)
+		p, err := openProposer(config, 0)
 		var usage usageError
 		switch {
 		case c.want == "" && (err != nil || p == nil):
@@ -102,7 +102,7 @@ func TestOpenProposer_NotThere(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	config := engine.Defaults()
 	config.Proposer = "codex"
-	if _, err := openProposer(config); err == nil || !strings.Contains(err.Error(), "codex") {
+	if _, err := openProposer(config, 0); err == nil || !strings.Contains(err.Error(), "codex") {
 		t.Error(err)
 	}
 }

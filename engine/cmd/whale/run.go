@@ -61,7 +61,10 @@ func (c *runCommand) Run(ctx context.Context) error {
 	if c.Out == "" {
 		c.Out = filepath.Join("runs", fmt.Sprintf("%s-%s-%d", config.Domain, config.Condition, config.Seed))
 	}
-	proposer, err := openProposer(config)
+	if err := c.check(config.Proposer); err != nil {
+		return err
+	}
+	proposer, err := openProposer(config, c.wait())
 	if err != nil {
 		return err
 	}

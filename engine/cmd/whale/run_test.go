@@ -62,19 +62,29 @@ func TestEndpointsThatAreRefused(t *testing.T) {
 		fmt.Fprint(w, `{"data":[]}`)
 	}))
 	defer server.Close()
+	leave := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-leave }))
+	defer silent.Close()
+	defer close(leave)
 	t.Setenv("WHALE_TEST_EMPTY", "")
 	for name, c := range map[string]struct {
 		args []string
 		code int
+		say  string
 	}{
-		"training":   {[]string{"--endpoint", server.URL}, exitUsage},
-		"no key":     {[]string{"--condition", "harness-only", "--endpoint", server.URL, "--endpoint-key-env", "WHALE_TEST_EMPTY"}, exitUsage},
-		"no address": {[]string{"--endpoint-model", "m"}, exitUsage},
-		"no model":   {[]string{"--condition", "harness-only", "--endpoint", server.URL}, exitFailed},
+		"training":   {[]string{"--endpoint", server.URL}, exitUsage, "use --condition harness-only"},
+		"no key":     {[]string{"--condition", "harness-only", "--endpoint", server.URL, "--endpoint-key-env", "WHALE_TEST_EMPTY"}, exitUsage, "WHALE_TEST_EMPTY"},
+		"no address": {[]string{"--endpoint-model", "m"}, exitUsage, "--endpoint is missing"},
+		"no service": {[]string{"--endpoint-timeout", "1s"}, exitUsage, "--endpoint is missing"},
+		"no time":    {[]string{"--condition", "harness-only", "--endpoint", server.URL, "--endpoint-timeout", "0s"}, exitUsage, "above 0"},
+		"no model":   {[]string{"--condition", "harness-only", "--endpoint", server.URL}, exitFailed, "it has 0 models"},
+		"silent": {[]string{"--condition", "harness-only", "--endpoint", silent.URL, "--endpoint-timeout", "20ms"}, exitFailed,
+			"endpoint " + silent.URL + ": no whole answer in 20ms; --endpoint-timeout sets"},
 	} {
 		folder := filepath.Join(t.TempDir(), "run")
-		if code := run(append(append(small(t, "lookup"), "--out", folder), c.args...)); code != c.code {
-			t.Errorf("%s: exit code %d, want %d", name, code, c.code)
+		code, _, errs := whale(t, append(append(small(t, "lookup"), "--out", folder), c.args...)...)
+		if first, _, _ := strings.Cut(errs, "\n"); code != c.code || !strings.HasPrefix(first, "whale: ") || !strings.Contains(first, c.say) {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, errs)
 		}
 		if _, err := os.Stat(folder); err == nil {
 			t.Errorf("%s: left a run folder", name)

@@ -17,9 +17,10 @@ import (
 // Proposer lets a model propose. Name and Model are required; zero values of the rest mean
 // the defaults.
 type Proposer struct {
-	Name  string // what candidates carry in Meta.Proposer
-	Model Model
-	Price Price // of its tokens; zero = unknown, so no money is counted
+	Name    string // what candidates carry in Meta.Proposer
+	Model   Model
+	Address string // of the service, without secrets, for errors; "" = the official one
+	Price   Price  // of its tokens; zero = unknown, so no money is counted
 	// Budget is what all calls of the run may cost.
 	Budget desk.Budget
 	// Limit is the wall time of one call of Propose, 20 minutes by default; Turns how many
@@ -29,6 +30,7 @@ type Proposer struct {
 	Limit     time.Duration
 	Turns     int
 	Patience  time.Duration
+	Setting   string // what Patience is called where it can be changed, for errors; may be empty
 	MaxTokens int
 	// Hide are texts that no transcript may hold, such as the key.
 	Hide []string
@@ -160,14 +162,15 @@ func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, b
 	case limited.Err() != nil:
 		detail := fmt.Errorf("%v", limit)
 		var failed *ServiceError
-		if errors.As(ended, &failed) && !errors.Is(failed, context.DeadlineExceeded) {
+		var slow *stall
+		if errors.As(ended, &failed) && (errors.As(ended, &slow) || !errors.Is(failed, context.DeadlineExceeded)) {
 			detail = errors.Join(detail, p.mask(fmt.Errorf("the service gave: %w", failed)))
 		}
-		return t.said, &Error{p.Name, ErrTime, detail, d.Folder}
+		return t.said, &Error{p.name(), ErrTime, detail, d.Folder}
 	case errors.Is(ended, engine.ErrSpent), errors.Is(ended, ErrLoop):
-		return t.said, &Error{p.Name, ended, nil, d.Folder}
+		return t.said, &Error{p.name(), ended, nil, d.Folder}
 	}
-	return t.said, &Error{p.Name, ErrService, p.mask(ended), d.Folder}
+	return t.said, &Error{p.name(), ErrService, p.mask(ended), d.Folder}
 }
 
 // mask keeps keys out of an error's text, which goes into journals and logs.
@@ -182,6 +185,14 @@ func (p *Proposer) mask(err error) error {
 		return err
 	}
 	return errors.New(text)
+}
+
+// name is what errors call it.
+func (p *Proposer) name() string {
+	if p.Address == "" {
+		return p.Name
+	}
+	return p.Name + " at " + p.Address
 }
 
 func (p *Proposer) limit() time.Duration {

@@ -175,12 +175,15 @@ func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) 
 		case err == nil:
 			return reply, nil
 		case stalled:
-			err = &ServiceError{Err: fmt.Errorf("nothing came in %v: %w", p.patience(), context.DeadlineExceeded)}
+			err = &ServiceError{Err: &stall{p.patience(), p.Setting}}
 		}
 		before = err
 		var failed *ServiceError
-		if !errors.As(err, &failed) || !failed.passes() || noTools(err) || attempt >= attempts {
+		switch {
+		case !errors.As(err, &failed) || !failed.passes() || noTools(err):
 			return reply, err
+		case attempt >= attempts:
+			return reply, fmt.Errorf("%d attempts: %w", attempts, err)
 		}
 		if waited := p.wait(ctx, min(longest, max(wait, failed.After))); waited != nil {
 			return reply, errors.Join(waited, err)
@@ -188,6 +191,23 @@ func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) 
 		wait *= 2
 	}
 }
+
+// stall is the error of a reply that took too long, a context.DeadlineExceeded.
+type stall struct {
+	patience time.Duration
+	setting  string // what sets it; may be empty
+}
+
+func (s *stall) Error() string {
+	text := fmt.Sprintf("no whole reply in %v", s.patience)
+	if s.setting != "" {
+		text += fmt.Sprintf("; %s sets how long is waited", s.setting)
+	}
+	return text
+}
+
+// Unwrap gives errors.Is the deadline.
+func (s *stall) Unwrap() error { return context.DeadlineExceeded }
 
 // wait is a pause that the context ends.
 func (p *Proposer) wait(ctx context.Context, d time.Duration) error {

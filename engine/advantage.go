@@ -14,7 +14,7 @@ type Advantage struct{ Site *Site }
 
 // Step makes one step.
 func (a Advantage) Step(ctx context.Context, u Unit, s State) (StepResult, error) {
-	return a.Site.step(ctx, s, method{choose: advantaged})
+	return a.Site.step(ctx, s, methods["advantage"])
 }
 
 // advantaged are the lessons of positive group advantages.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,8 +160,8 @@ func Defaults() Config {
 	}
 }
 
-// Validate names the first setting that can't work, also against the domain's sizes.
-func (c Config) Validate(d *Domain) error {
+// counts names the first number that is too small.
+func (c Config) counts(d *Domain) error {
 	for _, p := range []struct {
 		name         string
 		value, least int
@@ -180,7 +181,13 @@ func (c Config) Validate(d *Domain) error {
 			return fmt.Errorf("%w: %s is %d, at least %d", ErrConfig, p.name, p.value, p.least)
 		}
 	}
-	if err := c.Tasks.validate(); err != nil {
+	return nil
+}
+
+// Validate names the first setting that can't work, also against the domain's sizes. The
+// error is an ErrConfig.
+func (c Config) Validate(d *Domain) error {
+	if err := cmp.Or(c.counts(d), c.Tasks.validate()); err != nil {
 		return err
 	}
 	plan, ok := Conditions[c.Condition]

@@ -18,7 +18,7 @@ func (p PolicyGradient) Step(ctx context.Context, u Unit, s State) (StepResult, 
 	if err := p.Site.holdNear(ctx, p.Site.Parts.Store.WeightsDir(s.Points[0].Saved)); err != nil {
 		return StepResult{}, err
 	}
-	return p.Site.step(ctx, s, method{choose: grouped, gradient: true})
+	return p.Site.step(ctx, s, methods["policy-gradient"])
 }
 
 var errNoGradient = errors.New("this learner has no policy gradient")

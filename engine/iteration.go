@@ -32,7 +32,7 @@ func (s *Site) iterate(ctx context.Context, u Unit, state State, brief func(incu
 		return SearchResult{}, err
 	}
 	if s.Config.Racing > 0 && len(loaded) > 0 {
-		err = s.race(ctx, u, incumbent, loaded, programs, state, &result)
+		err = s.race(ctx, u, runners(state.Harness, incumbent, loaded, programs), &result)
 		return result, err
 	}
 	if err := s.evaluate(ctx, u, loaded, programs, &result); err != nil {

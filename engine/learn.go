@@ -25,8 +25,9 @@ type Span struct{ From, To int }
 // Learner trains the weights that the policy generates with.
 type Learner interface {
 	// Update makes one optimizer step on the log-likelihood of the sampled ids of a
-	// mini-batch, averaged over all of them by the rows' weights (spec/rsft.md section 2). Nothing sampled:
-	// nothing changes. A non-finite gradient changes nothing and is reported.
+	// mini-batch, averaged over all of them by the rows' weights (spec/rsft.md section 2).
+	// Nothing sampled: nothing changes. A non-finite gradient changes nothing and is
+	// reported.
 	Update(ctx context.Context, batch []Sequence) (Update, error)
 	// Save writes weights and optimizer state to a folder and names the weights.
 	Save(ctx context.Context, dir string) (WeightsID, error)

@@ -145,9 +145,7 @@ func (r *run) measureRollouts() int {
 	case PaceStages:
 		points = len(plan.Phases) + 1
 	}
-	selects, tests := len(r.measureTasks(Select)), len(r.measureTasks(Test))
-	heads := min(3, points)
-	return points*c.CurveSamples*selects + heads*c.TestSamples*tests + (points-heads)*c.CurveSamples*tests
+	return c.measured(d, points)
 }
 
 // same is the first point with the same weights and harness.

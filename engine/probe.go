@@ -106,13 +106,13 @@ func probeLessons(ts []*Trajectory) []lesson {
 	if lessons := rewarded(ts); len(lessons) > 0 {
 		return lessons
 	}
-	var any []lesson
+	var all []lesson
 	for _, t := range ts {
 		if t.Outcome == Scored && len(t.Calls()) > 0 {
-			any = append(any, lesson{t, 1})
+			all = append(all, lesson{t, 1})
 		}
 	}
-	return any
+	return all
 }
 
 // probeLearning times updates and takes them back.

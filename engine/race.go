@@ -11,8 +11,8 @@ import "math"
 // what is missing, mu on average, and the capital Π(1 + λ(mu - x)) over the differences x
 // so far is a supermartingale: it reaches 1/alpha with probability alpha at most, however
 // often one looks (Waudby-Smith and Ramdas, Estimating means of bounded random variables
-// by betting, 2020: the case without replacement). A lane is out when the bet against it and the lane
-// in front reaches that.
+// by betting, 2020: the case without replacement). A lane is out when the bet against it and
+// the lane in front reaches that.
 type race struct {
 	n       int
 	samples int     // of a task

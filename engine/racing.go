@@ -37,27 +37,33 @@ func (s *Search) short() int {
 
 // runner is a harness in a race.
 type runner struct {
-	id       HarnessID
+	harness  Harness // of the incumbent only the id
 	program  Program // nil for the incumbent until it is needed
 	rollouts []*Trajectory
 }
 
-// race plays the candidates on growing parts of the select split, puts those out that can
-// no longer win and accepts the winner. The incumbent's rollouts of this phase are there
-// already; where it became the incumbent in a race that ended early, it is played on as
-// far as the candidates come.
-func (s *Site) race(ctx context.Context, u Unit, incumbent []*Trajectory, loaded []Harness, programs []Program, state State, result *SearchResult) error {
-	tasks := s.raceTasks(u)
-	r := newRace(1+len(loaded), len(tasks), s.Config.SelectSamples, s.Config.Racing, s.Config.AcceptP)
-	runners := []runner{{id: state.Harness, rollouts: incumbent}}
+// runners are the incumbent with its rollouts and behind it the candidates.
+func runners(incumbent HarnessID, played []*Trajectory, loaded []Harness, programs []Program) []runner {
+	all := []runner{{harness: Harness{ID: incumbent}, rollouts: played}}
 	for i, h := range loaded {
-		runners = append(runners, runner{id: h.ID, program: programs[i]})
+		all = append(all, runner{harness: h, program: programs[i]})
 	}
-	report := &Race{Of: len(tasks), Flat: len(loaded) * len(tasks) * s.Config.SelectSamples}
+	return all
+}
+
+// race plays the candidates (runners from 1 on) on growing parts of the select split, puts
+// those out that can no longer win and accepts the winner. The incumbent's rollouts of this
+// phase are there already; where it became the incumbent in a race that ended early, it is
+// played on as far as the candidates come.
+func (s *Site) race(ctx context.Context, u Unit, runners []runner, result *SearchResult) error {
+	tasks := s.raceTasks(u)
+	r := newRace(len(runners), len(tasks), s.Config.SelectSamples, s.Config.Racing, s.Config.AcceptP)
+	report := &Race{Of: len(tasks), Flat: (len(runners) - 1) * len(tasks) * s.Config.SelectSamples}
+	result.Report.Race = report
 	s.meter.begin(report.Flat)
 	for !r.over() {
 		block := tasks[r.played : r.played+r.block()]
-		if err := s.playBlock(ctx, u, r, runners, block, result, report); err != nil {
+		if err := s.playBlock(ctx, u, r, runners, block, result); err != nil {
 			return err
 		}
 		rewards := make([][][]float64, len(runners))
@@ -69,7 +75,7 @@ func (s *Site) race(ctx context.Context, u Unit, incumbent []*Trajectory, loaded
 			report.Tasks = append(report.Tasks, t.ID)
 		}
 	}
-	s.settle(r, runners, loaded, tasks, result, report)
+	s.settle(r, runners, tasks, result)
 	return nil
 }
 
@@ -80,7 +86,7 @@ func (s *Site) raceTasks(u Unit) []Task {
 }
 
 // playBlock rolls out what is missing on the next tasks.
-func (s *Site) playBlock(ctx context.Context, u Unit, r *race, runners []runner, block []Task, result *SearchResult, report *Race) error {
+func (s *Site) playBlock(ctx context.Context, u Unit, r *race, runners []runner, block []Task, result *SearchResult) error {
 	var jobs []Job
 	for i := range runners {
 		h := &runners[i]
@@ -92,16 +98,16 @@ func (s *Site) playBlock(ctx context.Context, u Unit, r *race, runners []runner,
 			missing = slices.DeleteFunc(slices.Clone(block), func(t Task) bool {
 				return slices.ContainsFunc(h.rollouts, func(o *Trajectory) bool { return o.Task == t.ID })
 			})
-			report.Incumbent += len(missing)
+			result.Report.Race.Incumbent += len(missing)
 			if len(missing) > 0 && h.program == nil {
-				program, err := s.Program(ctx, h.id)
+				program, err := s.Program(ctx, h.harness.ID)
 				if err != nil {
 					return err
 				}
 				h.program = program
 			}
 		}
-		jobs = append(jobs, s.Jobs(h.id, h.program, missing, s.Config.SelectSamples, purposeOf(u))...)
+		jobs = append(jobs, s.Jobs(h.harness.ID, h.program, missing, s.Config.SelectSamples, purposeOf(u))...)
 	}
 	ts, spending, err := s.rollouts(ctx, jobs)
 	result.Spending = result.Spending.Add(spending)
@@ -109,7 +115,7 @@ func (s *Site) playBlock(ctx context.Context, u Unit, r *race, runners []runner,
 		return err
 	}
 	for _, t := range ts {
-		i := slices.IndexFunc(runners, func(h runner) bool { return h.id == t.Harness })
+		i := slices.IndexFunc(runners, func(h runner) bool { return h.harness.ID == t.Harness })
 		runners[i].rollouts = append(runners[i].rollouts, t)
 	}
 	result.Rollouts = append(result.Rollouts, ts...)
@@ -135,19 +141,18 @@ func (h *runner) rewards(tasks []Task, samples int) [][]float64 {
 
 // settle reports the lanes and accepts the winner, if it is no incumbent and keeps the
 // floors that hold without racing too.
-func (s *Site) settle(r *race, runners []runner, loaded []Harness, tasks []Task, result *SearchResult, report *Race) {
-	weights := s.Parts.Policy.Weights()
+func (s *Site) settle(r *race, runners []runner, tasks []Task, result *SearchResult) {
+	weights, report := s.Parts.Policy.Weights(), result.Report.Race
 	best, lead := -1, r.leader()
-	for i, h := range loaded {
+	for i, candidate := range runners[1:] {
 		l := r.lanes[i+1]
 		lane := Lane{Tasks: l.tasks}
 		if !r.in(i + 1) {
-			lane.By = runners[l.by].id
+			lane.By = runners[l.by].harness.ID
 		}
 		report.Lanes = append(report.Lanes, lane)
-		own := runners[i+1].rollouts
-		e := Entry{Harness: h, Score: NewScore(tasks[:l.tasks], own), Weights: weights}
-		compared := Compare(own, runners[0].rollouts)
+		e := Entry{Harness: candidate.harness, Score: NewScore(tasks[:l.tasks], candidate.rollouts), Weights: weights}
+		compared := Compare(candidate.rollouts, runners[0].rollouts)
 		compared.P = min(1, l.p())
 		if i+1 == lead && e.Score.Coverage >= s.Config.Coverage && compared.Gain > 0 && compared.P <= s.Config.AcceptP {
 			best = i
@@ -158,9 +163,8 @@ func (s *Site) settle(r *race, runners []runner, loaded []Harness, tasks []Task,
 			result.Report.Detectable = e.Score.Detectable()
 		}
 	}
-	result.Report.Race = report
 	if best >= 0 {
 		result.Report.Evaluated[best].Accepted = true
-		result.Harness = loaded[best].ID
+		result.Harness = runners[best+1].harness.ID
 	}
 }

@@ -14,7 +14,7 @@ type RSFT struct{ Site *Site }
 
 // Step makes one RSFT step.
 func (r RSFT) Step(ctx context.Context, u Unit, s State) (StepResult, error) {
-	return r.Site.step(ctx, s, method{choose: rewarded})
+	return r.Site.step(ctx, s, methods["rsft"])
 }
 
 // lesson is a rollout to learn from and the weight of its tokens in the loss, above 0; in a

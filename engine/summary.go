@@ -15,25 +15,13 @@ type Summary struct {
 	Device    string `json:"device"`
 	Precision string `json:"precision"`      // of matrix products
 	Int8      bool   `json:"int8,omitempty"` // generation was in 8 bits
-	Test      struct {
-		Start Interval `json:"start"`
-		Best  Interval `json:"best"` // at the point that the select split chose
-		Final Interval `json:"final"`
-	} `json:"test"`
+	Test      Heads  `json:"test"`
 	// Select are the same points on the select split with fresh seeds, and Gap is how much
 	// better each looks there than on the test. The start's gap is a difference of the two
 	// splits; what the others have beyond it was fitted to the select tasks. N is 0 where
 	// nothing was measured.
-	Select struct {
-		Start Interval `json:"start"`
-		Best  Interval `json:"best"`
-		Final Interval `json:"final"`
-	} `json:"select"`
-	Gap struct {
-		Start Interval `json:"start"`
-		Best  Interval `json:"best"`
-		Final Interval `json:"final"`
-	} `json:"select_test_gap"`
+	Select Heads `json:"select"`
+	Gap    Heads `json:"select_test_gap"`
 	// LuckAccepts is the most iterations, as a share, that accept a candidate which is only
 	// as good as the incumbent: see Config.LuckAccepts. 0 = nothing was searched.
 	LuckAccepts float64 `json:"luck_accepts"`
@@ -49,6 +37,13 @@ type Summary struct {
 	Estimate           *Estimate      `json:"estimate,omitempty"` // before the run; absent = none was made
 	WeightsID          WeightsID      `json:"weights_id"`
 	HarnessID          HarnessID      `json:"harness_id"`
+}
+
+// Heads are the three points of the curve that a result is told by.
+type Heads struct {
+	Start Interval `json:"start"`
+	Best  Interval `json:"best"` // at the point that the select split chose
+	Final Interval `json:"final"`
 }
 
 // Interval is a mean over n tasks with its 95 % interval.
@@ -103,20 +98,16 @@ func (r *run) finish() (*Summary, error) {
 	c := r.Config
 	out := &Summary{Domain: c.Domain, Condition: c.Condition, Seed: c.Seed, Model: c.Model, Device: c.Device, Precision: cmp.Or(c.Compute.Precision, "float32"), Int8: c.Compute.Int8,
 		Cycles: s.Points[len(s.Points)-1].Cycle, Rollouts: s.Spent, WeightsID: s.Weights, HarnessID: s.Harness}
-	last := len(s.Points) - 1
-	if final := s.score(last, Test); final != nil {
-		out.Test.Start, out.Test.Best, out.Test.Final = s.score(0, Test).interval(), s.score(s.Best(), Test).interval(), final.interval()
-		out.Select.Start, out.Select.Best, out.Select.Final = s.score(0, Select).interval(), s.score(s.Best(), Select).interval(), s.score(last, Select).interval()
-		out.Gap.Start = gap(out.Select.Start, out.Test.Start)
-		out.Gap.Best = gap(out.Select.Best, out.Test.Best)
-		out.Gap.Final = gap(out.Select.Final, out.Test.Final)
+	if final := s.score(len(s.Points)-1, Test); final != nil {
+		out.Test, out.Select = s.heads(Test), s.heads(Select)
+		out.Gap = Heads{gap(out.Select.Start, out.Test.Start), gap(out.Select.Best, out.Test.Best), gap(out.Select.Final, out.Test.Final)}
 		out.Coverage, out.Unparsed = final.Coverage, final.Unparsed
 		start, err := r.Archived(firstFile(0, Test), s.Points[0].Harness)
 		if err != nil {
 			return nil, err
 		}
 		baseline := SameTokens(r.measureTasks(Test), start, final.Tokens)
-		out.BaselineSameTokens = baseline.interval()
+		out.BaselineSameTokens = baseline.Interval()
 	}
 	if Conditions[c.Condition].has(HarnessKind) {
 		out.LuckAccepts = c.LuckAccepts()
@@ -135,8 +126,13 @@ func (r *run) finish() (*Summary, error) {
 	return out, nil
 }
 
-// interval is a score in short; none when it was not measured.
-func (s *Score) interval() Interval {
+// heads are the scores at the three points on one split.
+func (s *State) heads(split Split) Heads {
+	return Heads{s.score(0, split).Interval(), s.score(s.Best(), split).Interval(), s.score(len(s.Points)-1, split).Interval()}
+}
+
+// Interval is the score in short; of nil, which was not measured, one of no tasks.
+func (s *Score) Interval() Interval {
 	if s == nil {
 		return Interval{}
 	}

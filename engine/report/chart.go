@@ -176,7 +176,7 @@ func (p plot) drawPoints(points []engine.CurvePoint) {
 		if finite(q.Test.Lo) && finite(q.Test.Hi) {
 			m.Lo, m.Hi = p.y(q.Test.Lo), p.y(q.Test.Hi)
 		}
-		m.Title = fmt.Sprintf("%s rollouts: %s, mean@%d", count(q.Rollouts), interval(bounds(q.Test)), q.Test.K)
+		m.Title = fmt.Sprintf("%s rollouts: %s, mean@%d", count(q.Rollouts), interval(q.Test.Interval()), q.Test.K)
 		p.place(&m, share(q.Test.Mean))
 		p.Points = append(p.Points, m)
 		line.to(m.X, m.Y)
@@ -196,7 +196,7 @@ func (p plot) drawOther(o Other) {
 			continue
 		}
 		end = mark{X: p.x(q.Rollouts), Y: p.y(q.Test.Mean),
-			Title: fmt.Sprintf("%s, %s rollouts: %s", oneLine(first(o.Name, 40)), count(q.Rollouts), interval(bounds(q.Test)))}
+			Title: fmt.Sprintf("%s, %s rollouts: %s", oneLine(first(o.Name, 40)), count(q.Rollouts), interval(q.Test.Interval()))}
 		line.to(end.X, end.Y)
 	}
 	if len(line.text) == 0 {
@@ -359,12 +359,4 @@ func interval(s engine.Interval) string {
 
 func brackets(s engine.Interval) string {
 	return fmt.Sprintf("[%s, %s]", share(s.Lo), share(s.Hi))
-}
-
-// bounds is a score's mean with its interval; of nil, one of no tasks.
-func bounds(s *engine.Score) engine.Interval {
-	if s == nil {
-		return engine.Interval{}
-	}
-	return engine.Interval{Mean: s.Mean, Lo: s.Lo, Hi: s.Hi, N: s.N}
 }

@@ -92,7 +92,7 @@ func newLineage(t timeline, sources []engine.Harness) lineage {
 func viewSeed(t timeline, byID map[engine.HarnessID]engine.Harness) harnessView {
 	v := harnessView{ID: short(string(t.seed)), Seed: true}
 	if t.incoming != nil {
-		v.Score = bounds(t.incoming)
+		v.Score = t.incoming.Interval()
 		v.Select = interval(v.Score)
 	}
 	v.Source, v.SourceCut = source(byID[t.seed].Source)
@@ -103,7 +103,7 @@ func viewTrial(c trial) harnessView {
 	m, s := c.entry.Harness.Meta, c.entry.Score
 	v := harnessView{ID: short(string(c.entry.Harness.ID)), Parent: short(string(c.incumbent)),
 		Cycle: m.Cycle, Iteration: m.Iteration, Axis: oneLine(first(m.Axis, 40)),
-		Hypothesis: first(m.Hypothesis, 600), Score: bounds(&s), Select: interval(bounds(&s)), Coverage: s.Coverage, Gain: missing}
+		Hypothesis: first(m.Hypothesis, 600), Score: s.Interval(), Select: interval(s.Interval()), Coverage: s.Coverage, Gain: missing}
 	v.Origin = fmt.Sprintf("cycle %d, iteration %d", m.Cycle, m.Iteration)
 	if m.Proposer != "" {
 		v.Origin += ", by " + oneLine(first(m.Proposer, 40))

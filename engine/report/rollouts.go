@@ -201,7 +201,7 @@ func WriteHarness(w io.Writer, bar Bar, h, parent engine.Harness, records []engi
 	v.H.Source, v.H.SourceCut = source(h.Source)
 	for _, s := range evaluations(records) {
 		if s.entry.Harness.ID == h.ID {
-			v.Scores = append(v.Scores, fmt.Sprintf("cycle %d: select %s, %s", s.cycle, interval(bounds(&s.entry.Score)), standing(s)))
+			v.Scores = append(v.Scores, fmt.Sprintf("cycle %d: select %s, %s", s.cycle, interval(s.entry.Score.Interval()), standing(s)))
 		}
 	}
 	return engine.Fail(engine.AtArchive, "harness "+v.H.ID, pages.ExecuteTemplate(w, "harness", v))

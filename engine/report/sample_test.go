@@ -201,9 +201,9 @@ func sampleRun() Run {
 			Coverage: 1, Unparsed: 0.021, WeightsID: "w7f0c2be914d8a35e", HarnessID: idWhole},
 	}
 	h := headsOf(CurveOf(records))
-	r.Summary.Test.Start, r.Summary.Test.Best, r.Summary.Test.Final = bounds(h.start), bounds(h.best), bounds(h.final)
+	r.Summary.Test.Start, r.Summary.Test.Best, r.Summary.Test.Final = h.start.Interval(), h.best.Interval(), h.final.Interval()
 	baseline := made(0.391, 128, 8)
-	r.Summary.BaselineSameTokens = bounds(&baseline)
+	r.Summary.BaselineSameTokens = baseline.Interval()
 	s := &r.Summary
 	s.Select.Start, s.Select.Best, s.Select.Final = engine.Interval{Mean: .203, Lo: .12, Hi: .31, N: 64}, engine.Interval{Mean: .961, Lo: .9, Hi: .99, N: 64}, engine.Interval{Mean: .961, Lo: .9, Hi: .99, N: 64}
 	s.Gap.Start, s.Gap.Best, s.Gap.Final = engine.Interval{Mean: .039, Lo: -.066, Hi: .163, N: 64}, engine.Interval{Mean: .014, Lo: -.058, Hi: .063, N: 64}, engine.Interval{Mean: .014, Lo: -.058, Hi: .063, N: 64}

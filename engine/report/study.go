@@ -276,18 +276,18 @@ func valueAt(curve []engine.CurvePoint, x int) (engine.Interval, bool) {
 		if p.Rollouts >= x && before != nil && p.Rollouts > before.Rollouts {
 			t := float64(x-before.Rollouts) / float64(p.Rollouts-before.Rollouts)
 			mix := func(a, b float64) float64 { return a + t*(b-a) }
-			a, b := bounds(before.Test), bounds(p.Test)
+			a, b := before.Test.Interval(), p.Test.Interval()
 			return engine.Interval{Mean: mix(a.Mean, b.Mean), Lo: mix(a.Lo, b.Lo), Hi: mix(a.Hi, b.Hi), N: b.N}, true
 		}
 		if p.Rollouts >= x {
-			return bounds(p.Test), true
+			return p.Test.Interval(), true
 		}
 		before = p
 	}
 	if before == nil {
 		return engine.Interval{}, false
 	}
-	return bounds(before.Test), true
+	return before.Test.Interval(), true
 }
 
 // WriteStudyTable writes one aligned line an arm.

@@ -260,7 +260,7 @@ func newsOf(r engine.Record) string {
 			}
 		}
 	case r.Measure != nil && r.Measure.Split == engine.Test:
-		return fmt.Sprintf("test at point %d  %s", r.Measure.Point, interval(bounds(&r.Measure.Score)))
+		return fmt.Sprintf("test at point %d  %s", r.Measure.Point, interval(r.Measure.Score.Interval()))
 	}
 	return ""
 }

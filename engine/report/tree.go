@@ -180,7 +180,7 @@ func bend(a, b node) string {
 
 func nodeTitle(s scored) string {
 	m := s.entry.Harness.Meta
-	title := fmt.Sprintf("%s, select %s", short(string(s.entry.Harness.ID)), interval(bounds(&s.entry.Score)))
+	title := fmt.Sprintf("%s, select %s", short(string(s.entry.Harness.ID)), interval(s.entry.Score.Interval()))
 	if s.compare != nil {
 		title += fmt.Sprintf(", gain %+.3f", s.compare.Gain)
 	}

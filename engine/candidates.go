@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,7 +23,7 @@ func (s *Site) candidates(ctx context.Context, b Brief, state State, result *Sea
 	}
 	for {
 		from, refused := len(result.Proposed), len(result.Report.Rejected)
-		if err := s.propose(ctx, b, state.Failing, result); err != nil {
+		if err := s.propose(ctx, b, state, result); err != nil {
 			return loaded, programs, err
 		}
 		for _, h := range result.Proposed[from:] {
@@ -48,12 +50,44 @@ func (s *Site) candidates(ctx context.Context, b Brief, state State, result *Sea
 	}
 }
 
+// ProposerError ends a run whose proposer failed in several iterations in a row. These
+// iterations are taken back, so that the search has them when the run goes on.
+type ProposerError struct {
+	Times   int
+	First   string    // what the first of the failures was
+	Harness HarnessID // the incumbent, which the run keeps
+	Err     error     // the latest failure
+}
+
+func (e *ProposerError) Error() string {
+	return fmt.Sprintf("harness proposer: no candidates in %d iterations in a row, first for this: %s; the run keeps harness %s",
+		e.Times, strings.TrimPrefix(e.First, "harness proposer: "), e.Harness)
+}
+
+// Unwrap gives errors.Is and errors.As the latest failure.
+func (e *ProposerError) Unwrap() error { return e.Err }
+
+// ended returns the error that a search ended with. After a *ProposerError the journal loses
+// the iterations at its end in which the proposer failed: the search has them again when
+// the run goes on. What these calls cost stays in the proposer's own account only.
+func (r *run) ended(err error) error {
+	var stuck *ProposerError
+	if !errors.As(err, &stuck) {
+		return err
+	}
+	records := r.Parts.Store.Records()
+	n := len(records)
+	for n > 0 && records[n-1].Search != nil && records[n-1].Search.fruitless() {
+		n--
+	}
+	return errors.Join(err, AtArchive.wrap("journal", r.Parts.Store.Rewind(n)))
+}
+
 // propose asks for candidates and names them by their content, whatever the proposer
-// calls them. A proposer that fails costs its iteration; in the last of `patience`
-// failures in a row the error comes back. That iteration is not committed, so a resumed
-// run asks once more. A budget that is used up is no failure, and what it made before
-// counts.
-func (s *Site) propose(ctx context.Context, b Brief, failing int, result *SearchResult) error {
+// calls them. A proposer that fails costs its iteration; the last of `patience` failures
+// in a row is a *ProposerError. A budget that is used up is no failure, and what it made
+// before counts.
+func (s *Site) propose(ctx context.Context, b Brief, state State, result *SearchResult) error {
 	begin := time.Now()
 	var proposed []Harness
 	err := guard(AtHarness, "proposer", func() (err error) {
@@ -74,8 +108,8 @@ func (s *Site) propose(ctx context.Context, b Brief, failing int, result *Search
 	if err != nil {
 		err = AtHarness.wrap("proposer", err)
 		spent := errors.Is(err, ErrSpent)
-		if failing+1 >= patience && !spent && len(result.Proposed) == 0 {
-			return err
+		if state.Failing+1 >= patience && !spent && len(result.Proposed) == 0 {
+			return &ProposerError{state.Failing + 1, state.Failure, state.Harness, err}
 		}
 		result.Report.Failed, result.Report.Spent = oneLine(err), spent
 		return nil

@@ -187,36 +187,76 @@ func TestRun_promptsOnly(t *testing.T) {
 	}
 }
 
-// A proposer that fails costs its iteration; the third time in a row ends the run, and
-// the same run goes on when the proposer works again.
+// A proposer that fails costs its iteration; the third time in a row ends the run. Nothing
+// is lost by it: weights and harness stay, the iterations that gave nothing are taken
+// back, and when the proposer works again the run ends as one without the bad hours, or
+// with those only that it had got over before.
 func TestRun_proposerFails(t *testing.T) {
-	config := enginetest.Config()
-	config.Condition, config.Iterations, config.Rollouts = "harness-only", 7, 350
-	store := enginetest.NewStore(t.TempDir())
-	parts := enginetest.Parts(store)
-	f := &flaky{fails: map[int]bool{1: true, 3: true, 4: true, 5: true}}
-	parts.Proposer = f
-	_, err := engine.Run(t.Context(), config, parts)
-	var failure *engine.Failure
-	if !errors.As(err, &failure) || failure.Boundary != engine.AtHarness || !strings.Contains(err.Error(), "call 5") {
-		t.Fatalf("got %v", err)
-	}
-	var failed []string
-	for _, r := range store.Records() {
-		if r.Search != nil {
-			failed = append(failed, r.Search.Failed)
+	for _, c := range []struct {
+		condition string
+		fails     []int    // calls
+		reach     int      // the call that ends the run
+		first     string   // cause
+		kept      []string // failures that stay in the journal
+	}{
+		{"harness-only", []int{3, 4, 5}, 5, "call 3", nil},
+		{"harness-only", []int{1, 3, 4, 5}, 5, "call 3", []string{"harness proposer: call 1: too busy"}},
+		{"whale", []int{1, 2, 3}, 3, "call 1", nil},
+		{"whale", []int{4, 5, 6}, 6, "call 4", nil},
+	} {
+		config := enginetest.Config()
+		config.Condition, config.Iterations = c.condition, 7
+		play := func(store *enginetest.Store, f *flaky) error {
+			parts := enginetest.Parts(store)
+			parts.Proposer = f
+			_, err := engine.Run(t.Context(), config, parts)
+			return err
+		}
+		f := &flaky{fails: map[int]bool{}}
+		for _, n := range c.fails {
+			f.fails[n] = true
+		}
+		store := enginetest.NewStore(t.TempDir())
+		err := play(store, f)
+		var failure *engine.Failure
+		var stuck *engine.ProposerError
+		if !errors.As(err, &failure) || failure.Boundary != engine.AtHarness || !errors.As(err, &stuck) || stuck.Times != 3 || f.calls != c.reach ||
+			!strings.Contains(err.Error(), "in 3 iterations in a row, first for this: "+c.first) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("%s, calls %v fail: got %v after %d", c.condition, c.fails, err, f.calls)
+		}
+		var failed []string
+		for _, r := range store.Records() {
+			if r.Search != nil && r.Search.Failed != "" {
+				failed = append(failed, r.Search.Failed)
+			}
+		}
+		if state := engine.Fold(store.Records()); !slices.Equal(failed, c.kept) || state.Harness != stuck.Harness || state.Failing != 0 || state.Saved == "" {
+			t.Errorf("%s, calls %v fail: the journal has %q, %+v", c.condition, c.fails, failed, stuck)
+		}
+		if err := play(store, &flaky{}); err != nil {
+			t.Fatal(err)
+		}
+		calm := enginetest.NewStore(t.TempDir())
+		bad := &flaky{fails: map[int]bool{}}
+		for i := range c.kept {
+			bad.fails[1+i] = true
+		}
+		if err := play(calm, bad); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := costless(store.Records()), costless(calm.Records()); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s, calls %v fail: went on as\n%s, want\n%s", c.condition, c.fails, units(got), units(want))
 		}
 	}
-	if want := []string{"", "harness proposer: call 1: too busy", "", "harness proposer: call 3: too busy", "harness proposer: call 4: too busy"}; !reflect.DeepEqual(failed, want) {
-		t.Errorf("got %q", failed)
+}
+
+// costless are records without what they cost.
+func costless(records []engine.Record) []engine.Record {
+	records = slices.Clone(records)
+	for i := range records {
+		records[i].Spending = engine.Spending{}
 	}
-	parts.Policy.(*enginetest.Brain).Calls = map[uint64]int{}
-	if _, err := engine.Run(t.Context(), config, parts); err != nil {
-		t.Fatal(err)
-	}
-	if got := units(store.Records()); got != "H1.1 H1.2 H1.3 H1.4 H1.5 H1.6 H1.7." && !strings.HasPrefix(got, "H1.1 H1.2 H1.3 H1.4 H1.5 H1.6 H1.7. ") {
-		t.Errorf("went on as %s", got)
-	}
+	return records
 }
 
 // A finished run goes on with a larger budget, keeps what was measured, and measures the

@@ -97,6 +97,11 @@ type Search struct {
 	Race *Race `json:"race,omitempty"`
 }
 
+// fruitless tells that the proposer failed and nothing came of the iteration.
+func (s *Search) fruitless() bool {
+	return s.Failed != "" && !s.Spent && len(s.Evaluated)+len(s.Rejected) == 0
+}
+
 // Measure reports one point of the curve, after the run.
 type Measure struct {
 	Point int   `json:"point"` // index in State.Points
@@ -121,6 +126,7 @@ type State struct {
 	Means   []float64 // rewards of this weight phase's steps
 	Since   int       // iterations of this harness phase since its incumbent came
 	Failing int       // iterations in a row that the proposer failed
+	Failure string    // what the first of these was
 	Reached float64   // latest success rate: of a step, or of the incumbent
 
 	Entries  []Entry     // in the order of their first evaluation, with the latest score
@@ -233,10 +239,12 @@ func (s *State) applySearch(r Record) {
 	}
 	switch {
 	case r.Search.Spent:
-	case r.Search.Failed != "" && len(r.Search.Evaluated)+len(r.Search.Rejected) == 0:
-		s.Failing++
+	case r.Search.fruitless():
+		if s.Failing++; s.Failing == 1 {
+			s.Failure = r.Search.Failed
+		}
 	case r.Index > 1:
-		s.Failing = 0
+		s.Failing, s.Failure = 0, ""
 	}
 	switch {
 	case r.Index == 1 || r.Harness != s.Harness:

@@ -57,7 +57,7 @@ func (r *run) alternate(ctx context.Context) error {
 		case HarnessKind:
 			found, err := r.search.Iterate(ctx, unit, r.state)
 			if err != nil {
-				return err
+				return r.ended(err)
 			}
 			if err := r.commitSearch(unit, found); err != nil {
 				return err

@@ -354,7 +354,7 @@ func TestRun_refused(t *testing.T) {
 		"stop":             {config: func(c *engine.Config) { c.StopAt = 2 }, say: "bad setting: stop_at is 2, from 0 (never) to 1"},
 		"stages":           {config: func(c *engine.Config) { c.Condition, c.Cycles = "stagewise-harness-first", 1 }, say: "bad setting: cycles is 1, at least 2 for stagewise"},
 		"first of several": {config: func(c *engine.Config) { c.Retries, c.Samples, c.Cycles = -1, -1, -1 }, say: "bad setting: cycles is -1, at least 1"},
-		"proposer":         {config: func(c *engine.Config) { c.Iterations = 5 }, parts: func(p *engine.Parts) { p.Proposer = dead{} }, say: "harness proposer: panic: out of ideas"},
+		"proposer":         {config: func(c *engine.Config) { c.Iterations = 5 }, parts: func(p *engine.Parts) { p.Proposer = dead{} }, say: "harness proposer: no candidates in 3 iterations in a row, first for this: panic: out of ideas; the run keeps harness h"},
 		"sandbox":          {parts: func(p *engine.Parts) { p.Domain.Seed = "kill" }, say: "all 16 rollouts were lost to the host"},
 		"policy": {parts: func(p *engine.Parts) {
 			p.Policy.(*enginetest.Brain).Fault = func(engine.Request, int) error { return errors.New("gone") }

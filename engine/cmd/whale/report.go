@@ -64,6 +64,9 @@ func readRun(dir string) (*archive.Reader, *engine.Summary, error) {
 		return nil, nil, err
 	}
 	s, err := r.Summary()
+	if errors.Is(err, os.ErrNotExist) {
+		err = engine.Fail(engine.AtArchive, dir, errors.New("the run has not ended; `whale run` goes on with it, `whale report --ui ADDR` and `whale archive` show it as it stands"))
+	}
 	return r, s, err
 }
 

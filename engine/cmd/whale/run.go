@@ -99,10 +99,7 @@ func (c *runCommand) Run(ctx context.Context) error {
 
 	summary, err := c.alternate(ctx, config, s, store, proposer)
 	if err != nil {
-		if errors.Is(err, engine.ErrConfig) {
-			return usageError{err}
-		}
-		return err
+		return c.explained(err)
 	}
 	if c.JSON {
 		encoder := json.NewEncoder(os.Stdout)
@@ -111,6 +108,19 @@ func (c *runCommand) Run(ctx context.Context) error {
 		}
 	}
 	return c.report(s, store, config, summary)
+}
+
+// explained is an error of a run with what to do about it, as far as that is known.
+func (c *runCommand) explained(err error) error {
+	var stuck *engine.ProposerError
+	switch {
+	case errors.Is(err, engine.ErrConfig):
+		return usageError{err}
+	case errors.As(err, &stuck):
+		source := filepath.Join(c.Out, "harnesses", string(stuck.Harness), "harness.go")
+		return fmt.Errorf("%w (%s); once the proposer works the same command goes on, also with other --proposer-... settings", err, source)
+	}
+	return err
 }
 
 func (c *runCommand) alternate(ctx context.Context, config engine.Config, s *site, store *archive.Archive, proposer engine.Proposer) (*engine.Summary, error) {

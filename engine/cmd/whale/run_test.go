@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +54,69 @@ func TestRunBeginsWithAGivenHarness(t *testing.T) {
 	}
 	if code := run(append(small(t, "sums"), "--out", folder+"2", "--harness", folder)); code != exitFailed {
 		t.Errorf("a folder without harness.go: exit code %d", code)
+	}
+}
+
+// A proposer that does not work ends a run with exit code 1 and a line that says for what,
+// how often, what is kept and how to go on. The folder keeps weights and harness, and the
+// same command ends as if the proposer had always worked.
+func TestProposerThatFailsAndIsMended(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no shell")
+	}
+	works := filepath.Join(t.TempDir(), "works")
+	script := filepath.Join(t.TempDir(), "propose")
+	text := "#!/bin/sh\n[ -e " + works + " ] || { echo no credit left >&2; exit 3; }\n" +
+		"of=$(basename $(dirname $WHALE_OUT)); of=${of%-try-*}\n" + // the same in every try
+		"for h in harnesses/h*/harness.go; do { echo \"// $of\"; cat $h; } > $WHALE_OUT/1/harness.go; done\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, condition := range []string{"harness-only", "whale"} {
+		if err := os.RemoveAll(works); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		args := append(small(t, "sums"), "--condition", condition, "--cycles", "2", "--iterations", "4", "--candidates", "1", "--repairs", "0",
+			"--proposer", "command", "--proposer-command", script)
+		broken, mended, calm := append(args, "--out", filepath.Join(dir, "broken")), append(args, "--out", filepath.Join(dir, "broken")), append(args, "--out", filepath.Join(dir, "calm"))
+		code, _, errs := whale(t, broken...)
+		last := errs[strings.LastIndex(strings.TrimSpace(errs), "\n")+1:]
+		for _, want := range []string{"whale: harness proposer: no candidates in 3 iterations in a row, first for this: ", "exit status 3", "no credit left",
+			"the run keeps harness h", filepath.Join(dir, "broken", "harnesses"), "the same command goes on"} {
+			if code != exitFailed || !strings.Contains(last, want) {
+				t.Errorf("%s: exit code %d, no %q in %s", condition, code, want, errs)
+			}
+		}
+		if code, _, errs := whale(t, "report", filepath.Join(dir, "broken")); code != exitFailed || !strings.Contains(errs, "the run has not ended") {
+			t.Errorf("report: exit code %d, %s", code, errs)
+		}
+		if code, out, _ := whale(t, "archive", filepath.Join(dir, "broken"), "top"); code != exitDone || !strings.Contains(out, "in use") {
+			t.Errorf("archive: exit code %d, %s", code, out)
+		}
+		if err := os.WriteFile(works, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if condition == "harness-only" { // the engine's tests compare the rest
+			if code, _, errs := whale(t, mended...); code != exitDone {
+				t.Errorf("exit code %d, %s", code, errs)
+			}
+			continue
+		}
+		var ends [2]engine.State
+		for i, args := range [][]string{mended, calm} {
+			if code, _, errs := whale(t, args...); code != exitDone {
+				t.Fatalf("%s: exit code %d, %s", condition, code, errs)
+			}
+			r, err := archive.Read(args[len(args)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends[i] = engine.Fold(r.Records())
+		}
+		if a, b := ends[0], ends[1]; a.Weights != b.Weights || a.Harness != b.Harness || a.Spent != b.Spent || a.Records != b.Records || len(a.Entries) < 2 {
+			t.Errorf("%s: mended %s %s %+v, calm %s %s %+v", condition, a.Weights, a.Harness, a.Spent, b.Weights, b.Harness, b.Spent)
+		}
 	}
 }
 

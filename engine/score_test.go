@@ -59,11 +59,13 @@ func TestInterval_edges(t *testing.T) {
 		k      int
 		lo, hi float64
 	}{
-		"20 of 20":           {all(1, 20), 8, .820, 1},
-		"0 of 20":            {all(0, 20), 8, 0, .180},
-		"all alike":          {all(.5, 20), 8, .288, .712}, // as 20 draws, not as 160
-		"one task":           {all(1, 1), 1, .0062, 1},
-		"two tasks disagree": {[]float64{0, 1}, 1, .003, .997},
+		"20 of 20":              {all(1, 20), 8, .820, 1},
+		"0 of 20":               {all(0, 20), 8, 0, .180},
+		"all alike":             {all(.5, 20), 8, .288, .712}, // as 20 draws, not as 160
+		"one task":              {all(1, 1), 1, .0062, 1},
+		"two tasks disagree":    {[]float64{0, 1}, 1, .003, .997},
+		"half all, half none":   {append(all(0, 10), all(1, 10)...), 8, .288, .712}, // as 20 draws, not as 19
+		"less spread than luck": {append(all(.5, 18), 0, 1), 2, .343, .657},         // as 40 draws, not as 190
 	} {
 		lo, hi := interval(c.means, c.k)
 		if !near(lo, c.lo, .002) || !near(hi, c.hi, .002) {
@@ -131,6 +133,9 @@ func TestDetectable(t *testing.T) {
 	}
 	if share := float64(found) / runs; share < .65 || share > .9 {
 		t.Errorf("found in %.3f", share)
+	}
+	if more := (Score{Mean: .3, N: 16, K: 4}).Detectable(); more != gain {
+		t.Errorf("16 tasks of 4 samples: %.3f, 64 tasks: %.3f", more, gain)
 	}
 	if (Score{}).Detectable() != 1 {
 		t.Error("nothing measured can detect nothing")
@@ -206,6 +211,7 @@ func TestSameTokens(t *testing.T) {
 		1:   NewScore(tasks, ts).Mean, // n = 1: no vote
 		2:   NewScore(tasks, ts).Mean, //
 		6:   (.5 + .5) / 2,            // n = 3: {b,a,a} a, {b,c,a} b first; {} and {x}
+		8:   0,                        // n = 4: {b,a,a,b} tie b first, {}; the two left over do not vote
 		11:  (.0+.0)/2*0 + (1+0.0)/2,  // n = 5: one group each: {b,a,a,b,c} tie b first = 0, {x} = 1
 		100: 1,                        // all six: a and x
 	} {
@@ -213,6 +219,17 @@ func TestSameTokens(t *testing.T) {
 		if !near(got.Mean, want, 1e-12) {
 			t.Errorf("%v tokens: %v, want %v", tokens, got.Mean, want)
 		}
+	}
+}
+
+// What could not be read has no vote, whatever answer stands beside it.
+func TestVote(t *testing.T) {
+	_, ts := graded(1, 4, func(int, int) float64 { return 0 })
+	for i, v := range []Verdict{{Kind: Unparsed, Answer: "b"}, {Kind: Different, Answer: "a"}, {Kind: Equal, Answer: "b"}, {Kind: Unparsed, Answer: "b"}} {
+		ts[i].Verdict = v
+	}
+	if got := vote(ts); got != ts[1] {
+		t.Errorf("%+v wins, want the first of two with a vote each", got.Verdict)
 	}
 }
 

@@ -307,6 +307,20 @@ func TestSession_submit(t *testing.T) {
 	}
 }
 
+// What was submitted before the model's last call is not what the model said last: a tool
+// that plays the model's moves must not see it.
+func TestSession_submittedBefore(t *testing.T) {
+	s := open(&echoPolicy{script: []string{"x", "y"}}, Budget{Tokens: 9, Turns: 2, Tools: 1})
+	first := ask(t, s, Message{Role: "user", Content: "q"})
+	if err := s.Note(t.Context(), Note{Submit: first.Handle}); err != nil {
+		t.Fatal(err)
+	}
+	second := ask(t, s, Message{Role: "user", Content: "again"})
+	if got, err := s.Tool(t.Context(), "t", ""); err != nil || got != "wrote "+second.Text {
+		t.Errorf("tool saw %q (%v), want the reply to the last call", got, err)
+	}
+}
+
 // A fault of the host ends the session, whatever the harness makes of it; a mistake in a
 // tool call does not.
 func TestSession_faults(t *testing.T) {

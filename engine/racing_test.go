@@ -133,6 +133,40 @@ func TestRacing_incumbent(t *testing.T) {
 	}
 }
 
+// An incumbent that is played on in several iterations meets each task once: its rollouts of
+// all of them count.
+func TestRacing_incumbentTwice(t *testing.T) {
+	records, store := racing(t, .2, 1, func(p *engine.Parts) {
+		p.Proposer = &turns{{"hint=5 turns=1", "hint=0 turns=1 "}, {"hint=3 turns=1"}, {"hint=5 turns=1 "}}
+	})
+	list := raced(records)
+	winner, further := list[0].Harness, 0
+	played := map[engine.TaskID]int{}
+	for _, r := range list {
+		if r.Harness != winner {
+			t.Fatalf("iteration %d has another incumbent", r.Index)
+		}
+		further += min(1, r.Search.Race.Incumbent)
+		ts, err := store.Trajectories(r.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rollout := range ts {
+			if rollout.Harness == winner {
+				played[rollout.Task]++
+			}
+		}
+	}
+	if further < 2 {
+		t.Fatalf("this test is about nothing: played on in %d iterations", further)
+	}
+	for task, n := range played {
+		if n != 1 {
+			t.Errorf("the incumbent was played on %s %d times", task, n)
+		}
+	}
+}
+
 // A strict accept_p keeps the incumbent in the race until the proof is there.
 func TestRacing_strict(t *testing.T) {
 	for acceptP, want := range map[float64]bool{.2: true, 1e-9: false} {

@@ -41,7 +41,7 @@ func (p *process) open() (uint32, *seat) {
 	} else {
 		s = &seat{frames: make(chan abi.Frame, 1)}
 	}
-	if p.failure != nil {
+	if p.deserted {
 		close(s.frames)
 	}
 	p.last++
@@ -57,7 +57,7 @@ func (p *process) end(session uint32) {
 	if s.waits {
 		p.owed--
 	}
-	whole := s.ended && len(s.frames) == 0 && p.failure == nil
+	whole := s.ended && len(s.frames) == 0 && !p.deserted
 	if whole && len(p.seats) < maxFreeSeats && max(cap(s.in), cap(s.out)) <= keptPayload {
 		s.ended = false
 		p.seats = append(p.seats, s)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -71,8 +72,8 @@ func memoryOf(tb testing.TB, box *Sandbox, field string) (sum int64) {
 	return sum
 }
 
-// descriptors counts what the workers and this process hold open.
-func descriptors(tb testing.TB, box *Sandbox) (n int) {
+// descriptors lists what the workers and this process hold open.
+func descriptors(tb testing.TB, box *Sandbox) (open []string) {
 	tb.Helper()
 	pids := []int{os.Getpid()}
 	for _, w := range box.posts() {
@@ -81,13 +82,18 @@ func descriptors(tb testing.TB, box *Sandbox) (n int) {
 		}
 	}
 	for _, pid := range pids {
-		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		folder := fmt.Sprintf("/proc/%d/fd", pid)
+		list, err := os.ReadDir(folder)
 		if err != nil {
 			tb.Skip(err)
 		}
-		n += len(list)
+		for _, fd := range list {
+			if target, err := os.Readlink(filepath.Join(folder, fd.Name())); err == nil { // else it was ReadDir's own
+				open = append(open, target)
+			}
+		}
 	}
-	return n
+	return open
 }
 
 // TestLiveMemory: a session between two turns has at most 400 KB of guest memory to itself,
@@ -111,8 +117,8 @@ func TestLiveMemory(t *testing.T) {
 	if each > most || each < 4096 {
 		t.Errorf("%d KB each", each>>10)
 	}
-	if n := descriptors(t, box); n != open {
-		t.Errorf("%d descriptors, before %d", n, open)
+	if now := descriptors(t, box); len(now) != len(open) {
+		t.Errorf("%d descriptors, before %d: %q, before %q", len(now), len(open), now, open)
 	}
 }
 
@@ -164,6 +170,6 @@ func BenchmarkCandidates(b *testing.B) {
 	manyCandidates(b, box, 0, b.N)
 	b.ReportMetric(float64(memoryOf(b, box, "Pss")-workers)/1e6, "MB-worker-growth")
 	b.ReportMetric(float64(resident(os.Getpid())-own)/1e6, "MB-engine-growth")
-	b.ReportMetric(float64(descriptors(b, box)-open), "descriptors-growth")
+	b.ReportMetric(float64(len(descriptors(b, box))-len(open)), "descriptors-growth")
 	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines-growth")
 }

@@ -53,6 +53,7 @@ type process struct {
 	blamed    uint32        // the session for which the process was killed
 	verdict   string        // why the process was killed, if not for a session
 	failure   error         // why the process is dead
+	deserted  bool          // the seats are closed
 }
 
 // startProcess starts a worker and gives it its setup; it doesn't wait until it is ready.
@@ -162,13 +163,17 @@ func (p *process) bury(socket io.Closer) {
 		p.failure = errors.New("worker was killed: " + p.verdict)
 	}
 	p.running = nil
-	for _, s := range p.sessions {
-		close(s.frames)
-	}
 	p.mu.Unlock()
 	_ = unix.Munmap(p.memory)
 	_ = socket.Close()
 	close(p.dead)
+	// After that: who sees its session end and begins another must find another process.
+	p.mu.Lock()
+	p.deserted = true
+	for _, s := range p.sessions {
+		close(s.frames)
+	}
+	p.mu.Unlock()
 	select {
 	case <-p.ready:
 	default:

@@ -197,7 +197,7 @@ func (c *Compiler) layout(file, source string) ([]byte, error) {
 	// A source that can't be parsed imports nothing here; the compiler says what is wrong with it.
 	parsed, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ImportsOnly)
 	for n := 0; err == nil && n < len(parsed.Imports); n++ {
-		if parsed.Imports[n].Path.Value == `"regexp"` {
+		if path, _ := strconv.Unquote(parsed.Imports[n].Path.Value); path == "regexp" {
 			over[filepath.Join(c.folder, "main", "regexp.go")] = filepath.Join(c.folder, "with", "regexp.go")
 		}
 	}

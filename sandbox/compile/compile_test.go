@@ -74,3 +74,22 @@ func TestNoGo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestLayout: what a package needs before the snapshot goes with the sources that import it.
+func TestLayout(t *testing.T) {
+	c := &Compiler{folder: "f"}
+	for source, want := range map[string]bool{
+		good:                                     false,
+		"package harness\n\nimport \"regexp\"\n": true,
+		"package harness\n\nimport (\n\t\"fmt\"\n\tre `regexp`\n)\n":  true,
+		"package harness\n\nimport \"regexp/syntax\"\n":               false,
+		"package harness\n\nconst text = \"import \\\"regexp\\\"\"\n": false,
+		"not Go": false,
+	} {
+		layout, err := c.layout("candidate.go", source)
+		if err != nil || !bytes.Contains(layout, []byte(`"f/candidate/harness.go":"candidate.go"`)) ||
+			bytes.Contains(layout, []byte(`"f/main/regexp.go":"f/with/regexp.go"`)) != want {
+			t.Errorf("%q: %s, %v", source, layout, err)
+		}
+	}
+}

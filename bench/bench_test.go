@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,5 +55,21 @@ func BenchmarkLastPair(b *testing.B) {
 				Answer(text)
 			}
 		})
+	}
+}
+
+// The split by hash is part of what a run's tasks are: a change of it breaks every archive.
+func TestIsTest(t *testing.T) {
+	n := 0
+	for i := range 2560 {
+		if IsTest(TaskID("x", fmt.Sprint(i))) {
+			n++
+		}
+	}
+	if n < 200 || n > 320 {
+		t.Errorf("%d of 2560 are test, want about 260", n)
+	}
+	if !IsTest("t0000000000000019") || IsTest("t000000000000001a") || IsTest("t00000000000000ff") {
+		t.Error("the boundary has moved")
 	}
 }

@@ -28,6 +28,15 @@ func Source(domain string) (string, error) { return read(domain, "harness.go") }
 // Skill returns the advice for proposers of a domain.
 func Skill(domain string) (string, error) { return read(domain, "SKILL.md") }
 
+// Seed returns both.
+func Seed(domain string) (source, skill string, err error) {
+	if source, err = Source(domain); err != nil {
+		return "", "", err
+	}
+	skill, err = Skill(domain)
+	return source, skill, err
+}
+
 func read(domain, name string) (string, error) {
 	text, err := files.ReadFile(domain + "/" + name)
 	if err != nil {

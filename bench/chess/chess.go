@@ -126,20 +126,13 @@ func openFile(path string) (train, test []*puzzle, reports []Report, err error) 
 		return nil, nil, nil, err
 	}
 	for _, p := range all {
-		if isTest(p) {
+		if bench.IsTest(p.id) {
 			test = append(test, p)
 		} else {
 			train = append(train, p)
 		}
 	}
 	return train, test, []Report{report}, nil
-}
-
-// isTest picks about a tenth by a digit pair of the id that the order of the ids does
-// not start with.
-func isTest(p *puzzle) bool {
-	tail := p.id[len(p.id)-2:]
-	return tail < "1a" // 26 of 256
 }
 
 func filter(list []*puzzle, themes []string) []*puzzle {
@@ -154,11 +147,7 @@ func filter(list []*puzzle, themes []string) []*puzzle {
 
 // build cuts the select split from the training puzzles and limits all three.
 func build(train, test []*puzzle, o Options) (*engine.Domain, error) {
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

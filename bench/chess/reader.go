@@ -1,19 +1,17 @@
 package chess
 
 import (
-	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/seed-7c27e6b8/whale/bench"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
@@ -53,40 +51,9 @@ type record struct {
 	err                        error // already known to be bad
 }
 
-// open opens a CSV, unpacked by its name: .gz, .zst or plain.
-func open(path string) (io.ReadCloser, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case strings.HasSuffix(path, ".gz"):
-		unpacked, err := gzip.NewReader(file)
-		if err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		return unpacking{unpacked, file}, nil
-	case strings.HasSuffix(path, ".zst"):
-		unpacked, err := zstd.NewReader(file)
-		if err != nil {
-			return nil, errors.Join(err, file.Close())
-		}
-		return unpacking{unpacked, file}, nil
-	}
-	return file, nil
-}
-
-// unpacking reads unpacked bytes and closes the packed file.
-type unpacking struct {
-	io.Reader
-	file *os.File
-}
-
-func (u unpacking) Close() error { return u.file.Close() }
-
 // readFile reads and replays all rows of a file.
 func readFile(path, name string) ([]*puzzle, Report, error) {
-	file, err := open(path)
+	file, err := jsonl.Open(path)
 	if err != nil {
 		return nil, Report{}, engine.Fail(engine.AtTask, name, err)
 	}
@@ -197,13 +164,11 @@ func replay(records []record) ([]*puzzle, []error) {
 	workers := runtime.GOMAXPROCS(0)
 	var wait sync.WaitGroup
 	for worker := range workers {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
+		wait.Go(func() {
 			for i := worker; i < len(records); i += workers {
 				puzzles[i], errs[i] = records[i].puzzle()
 			}
-		}()
+		})
 	}
 	wait.Wait()
 	return puzzles, errs

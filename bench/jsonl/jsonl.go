@@ -1,19 +1,27 @@
-// Package jsonl reads the lines of task files: one JSON value a line, plain or packed.
-//
-// It knows lines and bytes only; what a line means, and whether it is JSON, is for the
-// package that asks.
+// Package jsonl reads task files, plain or packed: their bytes, and lines of one JSON value
+// each. What a line means is for the package that asks.
 package jsonl
 
 import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+)
+
+// Errors of a line.
+var (
+	ErrLong = errors.New("line too long")
+	ErrText = errors.New("not UTF-8")
+	ErrJSON = errors.New("broken JSON")
 )
 
 // Packings are the endings that a file's name may have behind its own.
@@ -34,21 +42,53 @@ func Unpack(name string, file io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(file), nil
 }
 
+// Open opens a file to read it unpacked. Closing what it returns closes the file too.
+func Open(path string) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	unpacked, err := Unpack(path, file)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return packed{unpacked, file}, nil
+}
+
+// packed reads unpacked bytes of a file.
+type packed struct {
+	io.ReadCloser
+	file *os.File
+}
+
+// Close ends unpacking and closes the file.
+func (p packed) Close() error { return errors.Join(p.ReadCloser.Close(), p.file.Close()) }
+
 // File calls use with every line of a file that is not blank, and its number from 1,
 // without white space around. A line of more than most bytes comes as nil. The bytes are
 // valid during the call only.
 func File(path string, most int, use func(row int, line []byte)) (err error) {
-	file, err := os.Open(path)
+	file, err := Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	unpacked, err := Unpack(path, file)
-	if err != nil {
-		return err
+	return Lines(file, most, use)
+}
+
+// Row reads a line as File gives it into a value. Its error is ErrLong for a line that came
+// as nil, ErrText or ErrJSON.
+func Row(line []byte, into any) error {
+	switch {
+	case line == nil:
+		return ErrLong
+	case !utf8.Valid(line):
+		return ErrText
 	}
-	defer func() { err = errors.Join(err, unpacked.Close()) }()
-	return Lines(unpacked, most, use)
+	if err := json.Unmarshal(line, into); err != nil {
+		return fmt.Errorf("%w: %.120v", ErrJSON, err)
+	}
+	return nil
 }
 
 // Lines is File for what a reader gives. A byte order mark in front is dropped.

@@ -93,6 +93,18 @@ func TestFile(t *testing.T) {
 	}
 }
 
+func TestRow(t *testing.T) {
+	for line, want := range map[string]error{`{"a":1}`: nil, `{"a":`: ErrJSON, `{"a":"x"}`: ErrJSON, `{"a":1} {}`: ErrJSON, "{\"a\":1,\"b\":\"\xff\"}": ErrText} {
+		var row struct{ A int }
+		if err := Row([]byte(line), &row); !errors.Is(err, want) || err == nil && row.A != 1 {
+			t.Errorf("%q: %v, want %v", line, err, want)
+		}
+	}
+	if err := Row(nil, new(int)); !errors.Is(err, ErrLong) {
+		t.Errorf("a long line: %v", err)
+	}
+}
+
 func FuzzLines(f *testing.F) {
 	for _, text := range []string{"", "a\n\nb", "\ufeff{}\r\n", long(30) + "\n"} {
 		f.Add(text)

@@ -50,11 +50,7 @@ func New(seed uint64, o Options) (*engine.Domain, error) {
 	if o.Select == 0 {
 		o.Select = 64
 	}
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

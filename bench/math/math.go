@@ -18,6 +18,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/bench/math/answer"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses"
@@ -162,7 +163,7 @@ func openFile(path string) (train []*problem, tests [][]*problem, reports []Repo
 	var test []*problem
 	for _, p := range all {
 		p.set = setName(name)
-		if tail := p.id[len(p.id)-2:]; tail < "1a" { // 26 of 256
+		if bench.IsTest(p.id) {
 			test = append(test, p)
 		} else {
 			train = append(train, p)
@@ -173,11 +174,7 @@ func openFile(path string) (train []*problem, tests [][]*problem, reports []Repo
 
 // build cuts the select split from the training problems and limits all three.
 func build(train []*problem, tests [][]*problem, o Options) (*engine.Domain, error) {
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/bench/benchtest"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses/kit"
 	h0 "github.com/seed-7c27e6b8/whale/harnesses/math"
@@ -109,8 +110,8 @@ func TestReader(t *testing.T) {
 	bad := []struct {
 		row int
 		err error
-	}{{7, ErrJSON}, {8, ErrAnswer}, {9, ErrAnswer}, {10, ErrQuestion}, {11, ErrQuestion}, {12, ErrDuplicate}, {13, ErrDuplicate},
-		{14, ErrText}, {15, ErrAnswer}, {16, ErrJSON}, {17, ErrLong}, {19, ErrQuestion}}
+	}{{7, jsonl.ErrJSON}, {8, ErrAnswer}, {9, ErrAnswer}, {10, ErrQuestion}, {11, ErrQuestion}, {12, ErrDuplicate}, {13, ErrDuplicate},
+		{14, jsonl.ErrText}, {15, ErrAnswer}, {16, jsonl.ErrJSON}, {17, jsonl.ErrLong}, {19, ErrQuestion}}
 	if len(report.Bad) != len(bad) {
 		t.Fatalf("%d bad rows: %v", len(report.Bad), report.Bad)
 	}

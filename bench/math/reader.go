@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/bench/jsonl"
@@ -14,11 +13,8 @@ import (
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Errors of a row.
+// Errors of a row, beside those of lines (package jsonl).
 var (
-	ErrJSON      = errors.New("broken JSON")
-	ErrLong      = errors.New("longer than 1 MB")
-	ErrText      = errors.New("not UTF-8")
 	ErrQuestion  = errors.New("no question, problem or prompt")
 	ErrAnswer    = errors.New("no answer")
 	ErrDuplicate = errors.New("same id or question as an earlier row")
@@ -117,15 +113,9 @@ type row struct {
 }
 
 func parseRow(line []byte) (*problem, error) {
-	if line == nil {
-		return nil, ErrLong
-	}
-	if !utf8.Valid(line) {
-		return nil, ErrText
-	}
 	var r row
-	if err := json.Unmarshal(line, &r); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrJSON, err)
+	if err := jsonl.Row(line, &r); err != nil {
+		return nil, err
 	}
 	question := bareQuestion(strings.TrimSpace(firstOf(r.Question, r.Problem, promptText(r.Prompt))))
 	if question == "" {

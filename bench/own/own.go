@@ -71,11 +71,7 @@ func Open(path string, o Options) (*engine.Domain, Report, error) {
 }
 
 func build(rows []*row, s Settings, verifier Verifier) (*engine.Domain, error) {
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

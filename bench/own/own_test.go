@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-7c27e6b8/whale/bench/benchtest"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/harnesses/kit"
 	h0 "github.com/seed-7c27e6b8/whale/harnesses/own"
@@ -140,7 +141,7 @@ func TestRows(t *testing.T) {
 		t.Errorf("a number is its spelling: %+v", got)
 	}
 	want := map[int]error{3: ErrDuplicate, 1: ErrSealed, 5: ErrSealed, 6: ErrAnswer, 7: ErrAnswer, 8: ErrAnswer, 9: ErrAnswer,
-		10: ErrReference, 11: ErrInput, 12: ErrSplit, 13: ErrJSON, 14: ErrJSON, 15: ErrText, 16: ErrLong}
+		10: ErrReference, 11: ErrInput, 12: ErrSplit, 13: jsonl.ErrJSON, 14: jsonl.ErrJSON, 15: jsonl.ErrText, 16: jsonl.ErrLong}
 	if len(report.Bad) != len(want) {
 		t.Errorf("%d bad rows, want %d", len(report.Bad), len(want))
 	}

@@ -7,18 +7,14 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/engine"
 )
 
-// Errors of a row.
+// Errors of a row, beside those of lines (package jsonl).
 var (
-	ErrJSON      = errors.New("broken JSON")
-	ErrLong      = errors.New("longer than 1 MB")
-	ErrText      = errors.New("not UTF-8")
 	ErrInput     = errors.New("no input")
 	ErrAnswer    = errors.New("no answer")
 	ErrSplit     = errors.New("split is not train, select or test")
@@ -149,15 +145,9 @@ func sealed(s engine.Split) int {
 }
 
 func parseRow(line []byte, verifier Verifier) (*row, error) {
-	if line == nil {
-		return nil, ErrLong
-	}
-	if !utf8.Valid(line) {
-		return nil, ErrText
-	}
 	r := &row{}
-	if err := json.Unmarshal(line, r); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrJSON, err)
+	if err := jsonl.Row(line, r); err != nil {
+		return nil, err
 	}
 	r.Input = strings.TrimSpace(r.Input)
 	switch r.Split {

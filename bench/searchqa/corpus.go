@@ -46,20 +46,20 @@ func readCorpus(path string) (iter.Seq[bm25.Passage], note, error) {
 // parsePassage reads one line; repaired tells that bad UTF-8 in it became U+FFFD.
 func parsePassage(line []byte) (p bm25.Passage, repaired bool, err error) {
 	if line == nil {
-		return p, false, ErrLong
+		return p, false, jsonl.ErrLong
 	}
 	var row struct {
 		ID       json.RawMessage `json:"id"`
 		Contents string          `json:"contents"`
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return p, false, fmt.Errorf("%w: %s", ErrJSON, clip(err.Error(), 120))
+		return p, false, fmt.Errorf("%w: %s", jsonl.ErrJSON, clip(err.Error(), 120))
 	}
 	// A number is an id as well as a text is.
 	id := string(row.ID)
 	if strings.HasPrefix(id, `"`) {
 		if err := json.Unmarshal(row.ID, &id); err != nil {
-			return p, false, errors.Join(ErrJSON, err)
+			return p, false, errors.Join(jsonl.ErrJSON, err)
 		}
 	}
 	switch {

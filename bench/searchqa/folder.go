@@ -67,7 +67,8 @@ func split(name string) (stem, form string) {
 func (rd *reader) read(path, form, stem string, report *Report, parquet RowFile) error {
 	if form == "jsonl" {
 		return jsonl.File(path, maxLine, func(row int, line []byte) {
-			r, err := parseRow(line)
+			var r Row
+			err := jsonl.Row(line, &r)
 			rd.take(r, err, row, stem, report)
 		})
 	}
@@ -76,6 +77,9 @@ func (rd *reader) read(path, form, stem string, report *Report, parquet RowFile)
 	}
 	return parquet(path, func(row int, r Row, err error) { rd.take(r, err, row, stem, report) })
 }
+
+// maxLine bounds one line of a file, unpacked, in bytes.
+const maxLine = 4 << 20
 
 // maxBadPassages is how many bad passages a report lists.
 const maxBadPassages = 20

@@ -1,14 +1,12 @@
 package searchqa
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/seed-7c27e6b8/whale/bench"
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -17,7 +15,7 @@ import (
 // Benchmarks are the seven question sets, by the names that rows have for them.
 var Benchmarks = []string{"nq", "triviaqa", "popqa", "hotpotqa", "2wikimultihopqa", "musique", "bamboogle"}
 
-// Errors of a row of questions.
+// Errors of a row of questions, beside those of lines (package jsonl).
 var (
 	ErrID        = errors.New("no id")
 	ErrQuestion  = errors.New("no question, or one longer than 4,096 bytes")
@@ -146,25 +144,6 @@ func letters(text string) string {
 
 func (q *question) task() engine.Task {
 	return engine.Task{ID: q.id, Domain: Name, Input: q.text, Tags: []string{q.benchmark}}
-}
-
-// parseRow reads one line of JSON.
-func parseRow(line []byte) (Row, error) {
-	var r Row
-	switch {
-	case line == nil:
-		return r, ErrLong
-	case !utf8.Valid(line):
-		return r, ErrUTF8
-	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	if err := decoder.Decode(&r); err != nil {
-		return r, fmt.Errorf("%w: %s", ErrJSON, clip(err.Error(), 120))
-	}
-	if decoder.More() {
-		return r, fmt.Errorf("%w: more than one value in a line", ErrJSON)
-	}
-	return r, nil
 }
 
 // reader collects the questions of the files of one split.

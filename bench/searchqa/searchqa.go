@@ -116,11 +116,7 @@ func missing(list []*question) (none []string) {
 
 // build cuts the splits and makes the domain.
 func build(train, test []*question, w *world, o Options) (*engine.Domain, error) {
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

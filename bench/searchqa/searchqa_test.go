@@ -141,8 +141,8 @@ func TestBadRows(t *testing.T) {
 	want := []struct {
 		row int
 		err error
-	}{{6, ErrJSON}, {7, ErrJSON}, {8, ErrID}, {9, ErrQuestion}, {10, ErrQuestion}, {11, ErrQuestion}, {12, ErrGolden}, {13, ErrGolden}, {14, ErrGolden},
-		{15, ErrBenchmark}, {16, ErrDuplicate}, {17, ErrDuplicate}, {19, ErrUTF8}, {21, ErrID}, {22, ErrJSON}, {23, ErrLong}, {24, ErrJSON}, {25, ErrJSON}}
+	}{{6, jsonl.ErrJSON}, {7, jsonl.ErrJSON}, {8, ErrID}, {9, ErrQuestion}, {10, ErrQuestion}, {11, ErrQuestion}, {12, ErrGolden}, {13, ErrGolden}, {14, ErrGolden},
+		{15, ErrBenchmark}, {16, ErrDuplicate}, {17, ErrDuplicate}, {19, jsonl.ErrText}, {21, ErrID}, {22, jsonl.ErrJSON}, {23, jsonl.ErrLong}, {24, jsonl.ErrJSON}, {25, jsonl.ErrJSON}}
 	if report.Good != 5 || len(report.Bad) != len(want) {
 		t.Fatalf("%d good, bad: %v", report.Good, report.Bad)
 	}
@@ -400,7 +400,8 @@ func FuzzRows(f *testing.F) {
 				t.Errorf("row %d after %d", row, last)
 			}
 			last = row
-			r, err := parseRow(line)
+			var r Row
+			err := jsonl.Row(line, &r)
 			rd.take(r, err, row, "nq_test", report)
 			if p, _, err := parsePassage(line); err == nil && p.ID == "" {
 				t.Errorf("a passage without id in %q", line)

@@ -41,11 +41,7 @@ func New(seed uint64, o Options) (*engine.Domain, error) {
 	if o.Train == 0 {
 		o.Train = 1600
 	}
-	source, err := harnesses.Source(Name)
-	if err != nil {
-		return nil, err
-	}
-	skill, err := harnesses.Skill(Name)
+	source, skill, err := harnesses.Seed(Name)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 )
 
@@ -210,7 +211,7 @@ func (t table) row(i int) (searchqa.Row, error) {
 			case len(text) > maxCell:
 				return searchqa.Row{}, ErrCell
 			case !utf8.ValidString(text):
-				return searchqa.Row{}, searchqa.ErrUTF8
+				return searchqa.Row{}, jsonl.ErrText
 			}
 		}
 	}

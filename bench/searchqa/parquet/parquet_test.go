@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	library "github.com/parquet-go/parquet-go"
+	"github.com/seed-7c27e6b8/whale/bench/jsonl"
 	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 )
 
@@ -111,7 +112,7 @@ func TestRows(t *testing.T) {
 		if r := lines[1].r; lines[1].err != nil || len(r.GoldenAnswers) != 0 || !slices.Equal(r.RewardModel.GroundTruth.Target, []string{"D"}) {
 			t.Errorf("row 2 is %+v", lines[1])
 		}
-		if !errors.Is(lines[2].err, searchqa.ErrUTF8) || !errors.Is(lines[3].err, ErrCell) || lines[3].row != 4 {
+		if !errors.Is(lines[2].err, jsonl.ErrText) || !errors.Is(lines[3].err, ErrCell) || lines[3].row != 4 {
 			t.Errorf("rows 3 and 4: %v, %v", lines[2].err, lines[3].err)
 		}
 		if lines[4].err != nil || lines[4].r.Question != "" {

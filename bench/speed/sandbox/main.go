@@ -151,13 +151,16 @@ func report(ways []*way) error {
 		}
 		fmt.Printf("| %s | %s | %.3f ms | %.3f ms | %.2f |\n", w.name, w.isolated, median.Seconds()*1e3, w.times[0].Seconds()*1e3, float64(median)/float64(base))
 	}
-	fmt.Printf("\n| many at once, %d cores | rollouts per second |\n| --- | --- |\n", runtime.NumCPU())
+	fmt.Printf("\n| many at once, %d cores | in flight per core | rollouts per second, median | best |\n| --- | --- | --- | --- |\n", runtime.NumCPU())
 	for _, by := range []string{sandbox.Interpret, sandbox.Compile} {
-		rate, err := throughput(by)
-		if err != nil {
-			return err
+		for _, sessions := range []int{4, 16} {
+			rates, err := throughput(by, sessions)
+			if err != nil {
+				return err
+			}
+			slices.Sort(rates)
+			fmt.Printf("| whale, %s | %d | %.0f | %.0f |\n", by, sessions, rates[len(rates)/2], rates[len(rates)-1])
 		}
-		fmt.Printf("| whale, %s | %.0f |\n", by, rate)
 	}
 	return nil
 }
@@ -186,11 +189,12 @@ func rollout(p engine.Program) func() error {
 	}
 }
 
-// throughput keeps four sessions per core in flight for two seconds; the best of five counts.
-func throughput(by string) (best float64, err error) {
+// throughput keeps that many sessions per core in flight, five times for two seconds, and gives
+// the rollouts per second of each time.
+func throughput(by string, sessions int) (rates []float64, err error) {
 	box, program, err := open(by)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer box.Close()
 	run := rollout(program)
@@ -198,7 +202,7 @@ func throughput(by string) (best float64, err error) {
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		done, began := 0, time.Now()
-		for range 4 * runtime.NumCPU() {
+		for range sessions * runtime.NumCPU() {
 			wait.Go(func() {
 				n := 0
 				var failed error
@@ -213,9 +217,9 @@ func throughput(by string) (best float64, err error) {
 			})
 		}
 		wait.Wait()
-		best = max(best, float64(done)/time.Since(began).Seconds())
+		rates = append(rates, float64(done)/time.Since(began).Seconds())
 	}
-	return best, err
+	return rates, err
 }
 
 // tool finds a program itself, behind wrappers that choose a version.

@@ -268,3 +268,59 @@ func TestRace_recorded(t *testing.T) {
 		}
 	}
 }
+
+// A reward that the host lost is none, and a task's other samples keep theirs.
+func TestRunner_rewards(t *testing.T) {
+	_, ts := graded(2, 2, func(int, int) float64 { return 1 })
+	ts[1].Outcome, ts[1].Verdict = Infra, Verdict{}
+	h := runner{rollouts: ts}
+	got := fmt.Sprint(h.rewards([]Task{{ID: ts[2].Task}, {ID: ts[0].Task}, {ID: "none"}}, 2))
+	if want := "[[1 1] [1 NaN] [NaN NaN]]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The winner of a race replaces the incumbent only if enough of its rollouts came back.
+func TestSettle_coverage(t *testing.T) {
+	tasks, lost := graded(4, 1, func(int, int) float64 { return 1 })
+	_, played := graded(4, 1, func(int, int) float64 { return 0 })
+	lost[3].Outcome, lost[3].Verdict = Infra, Verdict{}
+	for floor, want := range map[float64]bool{.9: false, .7: true} {
+		s := &Site{Config: Config{Coverage: floor, AcceptP: 1}, Parts: Parts{Policy: &echoPolicy{}}}
+		r := newRace(2, 4, 1, .2, 1)
+		all := runners("h0", played, []Harness{{ID: "h1"}}, []Program{nil})
+		all[1].rollouts = lost
+		r.play([][][]float64{all[0].rewards(tasks, 1), all[1].rewards(tasks, 1)})
+		result := SearchResult{Harness: "h0", Report: Search{Race: &Race{}}}
+		s.settle(r, all, tasks, &result)
+		if got := result.Harness == "h1"; got != want || result.Report.Evaluated[0].Accepted != want {
+			t.Errorf("3 of 4 rollouts at a floor of %v: accepted %v, want %v", floor, got, want)
+		}
+	}
+}
+
+// The order of a race's tasks is the phase's own: the same in all its iterations, another in
+// the next phase.
+func TestRaceTasks(t *testing.T) {
+	tasks, _ := graded(12, 1, func(int, int) float64 { return 0 })
+	s := &Site{Config: Config{Seed: 3}, Parts: Parts{Domain: &Domain{Select: tasks}}}
+	order := func(cycle, index int) string { return fmt.Sprint(s.raceTasks(Unit{Cycle: cycle, Index: index})) }
+	if order(1, 2) != order(1, 3) {
+		t.Error("two iterations of a phase have two orders")
+	}
+	if order(1, 2) == order(2, 2) {
+		t.Error("two phases have one order")
+	}
+}
+
+func TestResumable(t *testing.T) {
+	saved, not := Record{Saved: "w"}, Record{}
+	for _, c := range []struct {
+		records []Record
+		want    int
+	}{{nil, 0}, {[]Record{not}, 0}, {[]Record{saved}, 1}, {[]Record{saved, not, saved}, 3}, {[]Record{saved, saved, not, not}, 2}} {
+		if got := Resumable(c.records); got != c.want {
+			t.Errorf("%d of %d records can be gone on from, want %d", got, len(c.records), c.want)
+		}
+	}
+}

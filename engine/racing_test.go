@@ -142,7 +142,7 @@ func TestRacing_incumbentTwice(t *testing.T) {
 	list := raced(records)
 	winner, further := list[0].Harness, 0
 	played := map[engine.TaskID]int{}
-	for _, r := range list {
+	for i, r := range list {
 		if r.Harness != winner {
 			t.Fatalf("iteration %d has another incumbent", r.Index)
 		}
@@ -155,6 +155,9 @@ func TestRacing_incumbentTwice(t *testing.T) {
 			if rollout.Harness == winner {
 				played[rollout.Task]++
 			}
+		}
+		if s := engine.Fold(records[:2+i+1]); s.Short != 40-len(played) {
+			t.Errorf("after iteration %d the incumbent is short of %d tasks, want %d", r.Index, s.Short, 40-len(played))
 		}
 	}
 	if further < 2 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // ErrConfig: a setting is out of range or does not fit the others.
@@ -236,9 +237,27 @@ func (c Config) Validate(d *Domain) error {
 	return nil
 }
 
-// Same returns the first difference between two settings that changes results. A budget
-// that has grown (cycles, rollouts, stop_at) is none: the run goes on with it. One that
-// is smaller is a difference.
+// Difference is an ErrConfig: a setting is not what a run began with.
+type Difference struct {
+	Setting  string // its name in YAML
+	Was, Now string
+	Rule     string // how it may change, if at all
+}
+
+func (d *Difference) Error() string {
+	text := fmt.Sprintf("%v: %s was %s, now %s", ErrConfig, d.Setting, d.Was, d.Now)
+	if d.Rule != "" {
+		text += "; " + d.Rule
+	}
+	return text
+}
+
+// Unwrap gives errors.Is the cause.
+func (d *Difference) Unwrap() error { return ErrConfig }
+
+// Same returns the first difference between two settings that changes results, a
+// *Difference. A budget that has grown (cycles, rollouts, stop_at) is none: the run goes on
+// with it. One that is smaller is a difference.
 func (c Config) Same(o Config) error {
 	a, b := c.identity(), o.identity()
 	for _, pair := range [][2]map[string]json.RawMessage{{a, b}, {b, a}} {
@@ -250,18 +269,31 @@ func (c Config) Same(o Config) error {
 	}
 	for _, key := range sortedKeys(b) {
 		if string(a[key]) != string(b[key]) {
-			return fmt.Errorf("%w: %s was %s, now %s", ErrConfig, key, a[key], b[key])
+			return &Difference{Setting: key, Was: string(a[key]), Now: string(b[key])}
 		}
 	}
+	const grows = "a budget can only grow"
 	switch {
 	case o.Cycles < c.Cycles:
-		return fmt.Errorf("%w: cycles was %d, now %d; a budget can only grow", ErrConfig, c.Cycles, o.Cycles)
+		return &Difference{"cycles", fmt.Sprint(c.Cycles), fmt.Sprint(o.Cycles), grows}
 	case o.Rollouts < c.Rollouts:
-		return fmt.Errorf("%w: rollouts was %d, now %d; a budget can only grow", ErrConfig, c.Rollouts, o.Rollouts)
+		return &Difference{"rollouts", fmt.Sprint(c.Rollouts), fmt.Sprint(o.Rollouts), grows}
 	case o.StopAt != c.StopAt && o.StopAt != 0 && (c.StopAt == 0 || o.StopAt < c.StopAt):
-		return fmt.Errorf("%w: stop_at was %v, now %v; it can only rise or go", ErrConfig, c.StopAt, o.StopAt)
+		return &Difference{"stop_at", fmt.Sprint(c.StopAt), fmt.Sprint(o.StopAt), "it can only rise or go"}
 	}
 	return nil
+}
+
+// Renewed is a config as this version writes it: the proposer 'command:PROGRAM ARG...' of
+// older ones is command with its program in Proposing.
+func (c Config) Renewed() Config {
+	if line, ok := strings.CutPrefix(c.Proposer, "command:"); ok {
+		c.Proposer = "command"
+		if c.Proposing.Command == "" {
+			c.Proposing.Command = strings.TrimSpace(line)
+		}
+	}
+	return c
 }
 
 // WithBudget is the config with another one's budget, the proposer's too.
@@ -275,6 +307,9 @@ func (c Config) identity() map[string]json.RawMessage {
 	c = c.WithBudget(Config{})
 	c.InFlight, c.TokensInFlight, c.Retries, c.SaveEvery, c.Data = 0, 0, 0, 0, ""
 	c.Services.Retriever, c.Services.Judge, c.Services.Policy = "", "", ""
+	c = c.Renewed()
+	c.Proposing = Proposing{}
+	c.Update, c.Search, c.Proposer = cmp.Or(c.Update, "rsft"), cmp.Or(c.Search, "meta-harness"), cmp.Or(c.Proposer, "builtin")
 	if !methods[c.Update].gradient {
 		c.PolicyGradient = Surrogate{} // nobody reads it
 	}

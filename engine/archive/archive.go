@@ -58,6 +58,9 @@ func open(dir string, d disk) (_ *Archive, err error) {
 	if a.Reader, err = read(dir); err != nil {
 		return nil, err
 	}
+	if err := a.refuseLost(); err != nil {
+		return nil, err
+	}
 	for _, f := range folders {
 		if err := os.MkdirAll(a.path(f), 0o755); err != nil {
 			return nil, err
@@ -93,6 +96,24 @@ func refuseForeign(dir string) error {
 	return nil
 }
 
+// refuseLost protects rollouts whose journal is gone: they are written after its first
+// record, and a run that begins removes what no record points to.
+func (a *Archive) refuseLost() error {
+	if len(a.records) > 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(a.path("trajectories"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), temporary) {
+			return fmt.Errorf("%w: journal.jsonl has no record, but there are rollouts, such as trajectories/%s", ErrNoRun, e.Name())
+		}
+	}
+	return err
+}
+
 func last(ends []int64) int64 {
 	if len(ends) == 0 {
 		return 0
@@ -118,7 +139,7 @@ func (a *Archive) Begin(m engine.Manifest) error {
 		return a.putManifest(m)
 	}
 	if err := sameRun(*a.manifest, m); err != nil {
-		return err
+		return a.hint(err)
 	}
 	grown := *a.manifest
 	grown.Config = grown.Config.WithBudget(m.Config)
@@ -145,6 +166,15 @@ func (a *Archive) putManifest(m engine.Manifest) error {
 	return nil
 }
 
+// hint says of a difference that it is in a setting that run.yaml does not have.
+func (a *Archive) hint(err error) error {
+	var d *engine.Difference
+	if errors.As(err, &d) && slices.Contains(a.absent, d.Setting) {
+		return fmt.Errorf("%w; run.yaml has no line `%s:`, which stands for its default", err, d.Setting)
+	}
+	return err
+}
+
 func sameRun(there, here engine.Manifest) error {
 	if err := there.Config.Same(here.Config); err != nil {
 		return fmt.Errorf("%w: %w", ErrOther, err)
@@ -156,6 +186,9 @@ func sameRun(there, here engine.Manifest) error {
 		{"select tasks", there.Select, here.Select},
 		{"test tasks", there.Test, here.Test},
 	} {
+		if p.there == "" && p.here != "" {
+			return fmt.Errorf("%w: run.yaml does not say which %s it began with, now %s", ErrOther, p.name, p.here)
+		}
 		if p.there != p.here {
 			return fmt.Errorf("%w: %s were %s, now %s", ErrOther, p.name, p.there, p.here)
 		}

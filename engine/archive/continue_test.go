@@ -165,3 +165,100 @@ func TestBegin_olderSettings(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a folder's settings can look like that an older version or a hand wrote: each goes on
+// with the same ids, or is refused in a line that names the setting.
+func TestBegin_settingsByHand(t *testing.T) {
+	config := smallConfig()
+	config.Proposer, config.Proposing.Command = "command", "my-agent --headless"
+	dir := t.TempDir()
+	first, err := session(t.Context(), dir, unsynced(), config, enginetest.Parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "run.yaml")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		old, new string
+		say      string // "" = goes on
+	}{
+		"as it was":               {"format: 1", "format: 1", ""},
+		"a comment":               {"config:", "# mine\nconfig:", ""},
+		"the older form":          {"  proposer: command\n", "  proposer: 'command:my-agent --headless'\n", ""},
+		"the older form, another": {"  proposer: command\n", "  proposer: 'command:other'\n", ""}, // how it is reached may change
+		"another proposer":        {"  proposer: command\n", "  proposer: codex\n", `proposer was "codex", now "command"`},
+		"no proposer":             {"  proposer: command\n", "", `proposer was "builtin", now "command"`},
+		"named defaults":          {"  seed: 1\n", "  seed: 1\n  update: rsft\n  search: meta-harness\n", ""},
+		"another update":          {"  seed: 1\n", "  seed: 1\n  update: advantage\n", `update was "advantage", now "rsft"`},
+		"a missing default":       {"  batch: 8\n", "", "batch was 64, now 8; run.yaml has no line `batch:`, which stands for its default"},
+		"missing, and is default": {"  coverage: 0.9\n", "", ""},
+		"a missing budget":        {"  cycles: 2\n", "", "cycles was 4, now 2; a budget can only grow; run.yaml has no line `cycles:`"},
+		"no weights":              {"weights: ", "# ", "run.yaml does not say which start weights it began with"},
+		"null":                    {"  batch: 8\n", "  batch: null\n", "batch was "},
+	} {
+		if !strings.Contains(string(whole), c.old) {
+			t.Fatalf("%s: no %q in\n%s", name, c.old, whole)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(whole), c.old, c.new, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s, err := session(t.Context(), dir, unsynced(), config, enginetest.Parts)
+		switch {
+		case c.say == "" && (err != nil || *s != *first):
+			t.Errorf("%s: %v, %+v", name, err, s)
+		case c.say != "" && (!errors.Is(err, ErrOther) || !strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%s: got %v, want %s", name, err, c.say)
+		}
+	}
+}
+
+// A file of settings holds them by themselves, or is the run.yaml of a run.
+func TestSettings(t *testing.T) {
+	dir := finished(t)
+	run, err := os.ReadFile(filepath.Join(dir, "run.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := engine.Defaults()
+	over.Seed = 9
+	for name, c := range map[string]struct {
+		text  string
+		seed  uint64
+		steps int
+		say   string
+	}{
+		"some":     {"steps: 3\n", 9, 3, ""},
+		"none":     {"", 9, engine.Defaults().Steps, ""},
+		"comments": {"# none\n\n", 9, engine.Defaults().Steps, ""},
+		"a run's":  {string(run), 1, smallConfig().Steps, ""},
+		"unknown":  {"steps: 3\nstepps: 4\n", 0, 0, "line 2, `stepps: 4`: unknown field \"stepps\""},
+		"too many": {"steps: 3\nseed: -1\n", 0, 0, "line 2, `seed: -1`: "},
+		"open":     {"steps: [3\n", 0, 0, "line 1, `steps: [3`: "},
+		"a list":   {"- 3\n", 0, 0, "line 1, `- 3`: "},
+		"newer":    {"format: 7\n", 0, 0, "7, this program has 1"},
+	} {
+		got, err := Settings([]byte(c.text), over)
+		switch {
+		case c.say == "" && (err != nil || got.Seed != c.seed || got.Steps != c.steps):
+			t.Errorf("%s: %v, %+v", name, err, got)
+		case c.say != "" && (err == nil || !strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%s: got %v, want %s", name, err, c.say)
+		}
+	}
+}
+
+// FuzzSettings: whatever stands in a file of settings, its error is one line.
+func FuzzSettings(f *testing.F) {
+	for _, text := range []string{"steps: 3", "format: 1\nconfig: {seed: 1}\n", "a: &a [*a]", "\t{[", "? x", "seed: !!float 1", "steps: 1\nsteps: 2"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := Settings(text, engine.Defaults()); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q", err)
+		}
+		absent(text)
+	})
+}

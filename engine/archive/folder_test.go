@@ -68,15 +68,20 @@ func TestOpen_refused(t *testing.T) {
 		want   error
 		say    string
 	}{
-		"newer version":  {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "format: 2\nnew: {a: 1}") }, ErrFormat, "2, this program has 1"},
-		"no version":     {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "") }, ErrNoRun, "no format"},
-		"not yaml":       {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "\t{[") }, ErrNoRun, "run.yaml"},
-		"unknown key":    {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "config:", "colour: red\nconfig:") }, ErrNoRun, "colour"},
-		"damaged record": {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `{"seq":1,`, `{"seq":1;`) }, nil, "journal line 2"},
-		"missing record": {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `{"seq":1,`, `{"seq":3,`) }, nil, "journal line 2"},
-		"half a record":  {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `"step":{`, `"stop":{`) }, nil, "journal line 2"},
-		"short ledger":   {func(t *testing.T, d string) { os.Truncate(d+"/ledger.jsonl", 0) }, nil, "ledger has 0 lines"},
-		"damaged ledger": {func(t *testing.T, d string) { replace(t, d+"/ledger.jsonl", `{"seq":1,`, `{"seq":7,`) }, nil, "ledger line 2"},
+		"newer version":   {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "format: 2\nnew: {a: 1}") }, ErrFormat, "2, this program has 1"},
+		"no version":      {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "") }, ErrSettings, "no format: the line `format: 1` is missing"},
+		"not yaml":        {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "format: 1", "\t{[") }, ErrSettings, "run.yaml line 1, `{[`: "},
+		"unknown key":     {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "config:", "colour: red\nconfig:") }, ErrSettings, "run.yaml line 2, `colour: red`: unknown field \"colour\""},
+		"unknown setting": {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "  seed: 1", "  seed: 1\n  sead: 2") }, ErrSettings, "`sead: 2`: unknown field \"sead\""},
+		"wrong kind":      {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "seed: 1", "seed: one") }, ErrSettings, "`seed: one`: wants a whole number from 0 up"},
+		"no mapping":      {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "  optimizer:", "  optimizer: 3\n  adaptive:") }, ErrSettings, "run.yaml line "},
+		"twice":           {func(t *testing.T, d string) { replace(t, d+"/run.yaml", "  seed: 1", "  seed: 1\n  seed: 1") }, ErrSettings, "`seed: 1`: mapping key \"seed\" already defined"},
+		"empty":           {func(t *testing.T, d string) { os.Truncate(d+"/run.yaml", 0) }, ErrSettings, "no format"},
+		"damaged record":  {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `{"seq":1,`, `{"seq":1;`) }, nil, "journal line 2"},
+		"missing record":  {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `{"seq":1,`, `{"seq":3,`) }, nil, "journal line 2"},
+		"half a record":   {func(t *testing.T, d string) { replace(t, d+"/journal.jsonl", `"step":{`, `"stop":{`) }, nil, "journal line 2"},
+		"short ledger":    {func(t *testing.T, d string) { os.Truncate(d+"/ledger.jsonl", 0) }, nil, "ledger has 0 lines"},
+		"damaged ledger":  {func(t *testing.T, d string) { replace(t, d+"/ledger.jsonl", `{"seq":1,`, `{"seq":7,`) }, nil, "ledger line 2"},
 		"not a run": {func(t *testing.T, d string) {
 			if err := errors.Join(os.RemoveAll(d), os.Mkdir(d, 0o755), os.WriteFile(d+"/thesis.txt", []byte("x"), 0o644)); err != nil {
 				t.Fatal(err)
@@ -112,6 +117,19 @@ func TestOpen_refused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run whose journal was lost is not begun again over its rollouts.
+func TestOpen_lostJournal(t *testing.T) {
+	dir := finished(t)
+	if err := os.Remove(filepath.Join(dir, "journal.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	if _, err := Open(dir); !errors.Is(err, ErrNoRun) || !strings.Contains(err.Error(), "journal.jsonl has no record") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v", err)
+	}
+	compare(t, contents(t, dir), before)
 }
 
 // A torn last line is not a record, and the next commit does not glue onto it.

@@ -39,18 +39,9 @@ type Rollout struct {
 func encodeIndex(ts []*engine.Trajectory) []byte {
 	out := bytes.NewBufferString(indexHead)
 	for i, t := range ts {
-		turns, tools := 0, 0
-		for _, e := range t.Events {
-			if e.Call != nil {
-				turns++
-			}
-			if e.Tool != nil {
-				tools++
-			}
-		}
 		fmt.Fprintf(out, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", i, cell(string(t.Task)), t.Sample,
 			cell(string(t.Harness)), cell(string(t.Outcome)), cell(string(t.Verdict.Kind)),
-			strconv.FormatFloat(t.Verdict.Reward, 'g', -1, 64), turns, tools, t.Cost.Sampled, t.Cost.Prompt, cell(t.Phase))
+			strconv.FormatFloat(t.Verdict.Reward, 'g', -1, 64), len(t.Calls()), len(t.Tools()), t.Cost.Sampled, t.Cost.Prompt, cell(t.Phase))
 	}
 	return out.Bytes()
 }

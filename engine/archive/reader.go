@@ -7,16 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/ledger"
 )
-
-// Format is the version of the folder's layout. A folder of another version is refused.
-const Format = 1
 
 // Errors when opening a folder.
 var (
@@ -24,6 +18,8 @@ var (
 	ErrNoRun  = errors.New("not a run folder")
 	ErrInUse  = errors.New("another process works on this run")
 	ErrOther  = errors.New("run folder belongs to another run")
+	// ErrSettings: run.yaml is there, but a line of it is not as a run writes it.
+	ErrSettings = errors.New("the run's settings can't be read")
 )
 
 // Reader reads a run folder, also while a run is writing it: it sees what was committed
@@ -31,6 +27,7 @@ var (
 type Reader struct {
 	dir      string
 	manifest *engine.Manifest // nil = no run yet
+	absent   []string         // settings that run.yaml does not have: they are what they are by default
 	records  []engine.Record
 	lines    []ledger.Line
 	ends     []int64 // ends[i] = bytes of the journal up to and with record i
@@ -62,46 +59,8 @@ func read(dir string) (*Reader, error) {
 	if r.manifest, err = parseManifest(text); err != nil {
 		return nil, err
 	}
+	r.absent = absent(text)
 	return r, r.readJournal()
-}
-
-// runFile is run.yaml.
-type runFile struct {
-	Format          int `json:"format"`
-	engine.Manifest `yaml:",inline"`
-}
-
-// parseManifest checks the version before anything else, since another version may have
-// other fields. goccy/go-yaml v1.19.2 panics at some broken documents.
-func parseManifest(text []byte) (_ *engine.Manifest, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: run.yaml: not readable: %v", ErrNoRun, p)
-		}
-	}()
-	var head struct {
-		Format *int `json:"format"`
-	}
-	switch err := yaml.Unmarshal(text, &head); {
-	case err != nil:
-		return nil, fmt.Errorf("%w: run.yaml: %s", ErrNoRun, firstLine(err))
-	case head.Format == nil:
-		return nil, fmt.Errorf("%w: run.yaml has no format", ErrNoRun)
-	case *head.Format != Format:
-		return nil, fmt.Errorf("%w: %d, this program has %d", ErrFormat, *head.Format, Format)
-	}
-	// A setting that this run's version did not have is what it is by default.
-	body := runFile{Manifest: engine.Manifest{Config: engine.Defaults()}}
-	body.Config.Proposer = "" // left out where it is empty
-	if err := yaml.UnmarshalWithOptions(text, &body, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%w: run.yaml: %s", ErrNoRun, firstLine(err))
-	}
-	return &body.Manifest, nil
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // readJournal reads journal and ledger up to the last whole line of the journal. The

@@ -35,9 +35,10 @@ type proposerFlags struct {
 // 'command:PROGRAM ARG...' is --proposer command with its --proposer-command.
 func (f *proposerFlags) apply(c *engine.Config) {
 	set(&c.Proposer, f.Proposer)
-	if line, ok := strings.CutPrefix(c.Proposer, "command:"); ok {
-		c.Proposer, c.Proposing.Command = "command", strings.TrimSpace(line)
+	if f.Proposer != nil && strings.HasPrefix(*f.Proposer, "command:") {
+		c.Proposing.Command = "" // it brings its own
 	}
+	*c = c.Renewed()
 	p := &c.Proposing
 	set(&p.Command, f.ProposerCommand)
 	set(&p.Model, f.ProposerModel)

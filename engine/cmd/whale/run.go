@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
 	"github.com/seed-7c27e6b8/whale/engine/report"
@@ -46,7 +44,7 @@ type runCommand struct {
 	pageFlags
 	estimateFlags
 	Harness string `type:"path" placeholder:"FILE" help:"Begin with this harness, a file or a folder with harness.go, instead of the domain's seed."`
-	Config  string `type:"existingfile" help:"YAML file with settings; the run.yaml of a run shows their names."`
+	Config  string `type:"existingfile" help:"YAML file with settings, or the run.yaml of a run to begin with what it has."`
 	Out     string `type:"path" placeholder:"DIR" help:"Run folder (default runs/DOMAIN-CONDITION-SEED)."`
 	Threads int    `default:"0" help:"Cores of the device; 0 = all. Results do not depend on it."`
 	JSON    bool   `name:"json" help:"Print the summary as JSON instead of a table."`
@@ -93,7 +91,7 @@ func (c *runCommand) Run(ctx context.Context) error {
 	}
 	store, err := archive.Open(c.Out)
 	if err != nil {
-		return err
+		return c.explained(err)
 	}
 	defer store.Close()
 
@@ -114,8 +112,20 @@ func (c *runCommand) Run(ctx context.Context) error {
 func (c *runCommand) explained(err error) error {
 	var stuck *engine.ProposerError
 	switch {
+	case errors.Is(err, archive.ErrOther):
+		err = fmt.Errorf("%w; %s needs the settings of its run.yaml, another run needs another --out", err, c.Out)
+		if errors.Is(err, engine.ErrConfig) {
+			return usageError{err}
+		}
+		return err
 	case errors.Is(err, engine.ErrConfig):
 		return usageError{err}
+	case errors.Is(err, archive.ErrSettings):
+		return fmt.Errorf("%w; mend it, or take another --out", err)
+	case errors.Is(err, archive.ErrFormat):
+		return fmt.Errorf("%w; go on with the whale that wrote it, or take another --out", err)
+	case errors.Is(err, archive.ErrNoRun):
+		return fmt.Errorf("%w; take another --out", err)
 	case errors.As(err, &stuck):
 		source := filepath.Join(c.Out, "harnesses", string(stuck.Harness), "harness.go")
 		return fmt.Errorf("%w (%s); once the proposer works the same command goes on, also with other --proposer-... settings", err, source)
@@ -190,7 +200,7 @@ func (c *runCommand) settings() (engine.Config, error) {
 		if err != nil {
 			return config, err
 		}
-		if err := decodeSettings(text, &config); err != nil {
+		if config, err = archive.Settings(text, config); err != nil {
 			return config, usageError{fmt.Errorf("%s: %w", c.Config, err)}
 		}
 	}
@@ -220,16 +230,6 @@ func (c *runCommand) settings() (engine.Config, error) {
 		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}
 	}
 	return config, nil
-}
-
-// decodeSettings reads YAML strictly; goccy/go-yaml v1.19.2 panics at some broken documents.
-func decodeSettings(text []byte, into *engine.Config) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("not readable as YAML: %v", p)
-		}
-	}()
-	return yaml.UnmarshalWithOptions(text, into, yaml.Strict())
 }
 
 func set[T any](to *T, from *T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/sandbox/image"
 )
 
-func realMachine(b *testing.B) *fork.Machine {
+func realMachine(b testing.TB) *fork.Machine {
 	b.Helper()
 	runtime.LockOSThread()
 	b.Cleanup(runtime.UnlockOSThread)

@@ -50,7 +50,7 @@ func rollouts(b *testing.B, by string, count int) {
 	}
 	at := m.Base()
 	if by == "interpret" {
-		at = loaded(b, m)
+		at = loaded(b, m, kittest.FourTurns)
 	}
 	var instances []*fork.Instance
 	for range count {
@@ -101,12 +101,13 @@ func guestFor(ctx context.Context, by string) ([]byte, error) {
 }
 
 // loaded is the image of an interpreter that has the source.
-func loaded(b *testing.B, m *fork.Machine) *fork.Image {
+func loaded(b testing.TB, m *fork.Machine, source string) *fork.Image {
+	b.Helper()
 	i, err := m.Fork(context.Background(), m.Base())
 	if err != nil {
 		b.Fatal(err)
 	}
-	if refusal, err := abi.DecodeRefusal(say(b, i, "whale_load", []byte(kittest.FourTurns))); err != nil || refusal.Rule != "" {
+	if refusal, err := abi.DecodeRefusal(say(b, i, "whale_load", []byte(source))); err != nil || refusal.Rule != "" {
 		b.Fatal(refusal, err)
 	}
 	made, err := i.Snapshot()
@@ -117,7 +118,7 @@ func loaded(b *testing.B, m *fork.Machine) *fork.Image {
 }
 
 // say puts bytes into a guest and calls a function on them.
-func say(b *testing.B, i *fork.Instance, name string, input []byte) []byte {
+func say(b testing.TB, i *fork.Instance, name string, input []byte) []byte {
 	at, err := i.Call("whale_room", uint64(len(input)))
 	if err != nil {
 		b.Fatal(err)
@@ -130,4 +131,63 @@ func say(b *testing.B, i *fork.Instance, name string, input []byte) []byte {
 	}
 	output, _ := i.Bytes(uint32(result>>32), uint32(result))
 	return output
+}
+
+// listener keeps what a guest logs.
+type listener struct{ logs []string }
+
+func (l *listener) Answer(request []byte) ([]byte, error) {
+	r, err := abi.DecodeRequest(request)
+	l.logs = append(l.logs, r.Log)
+	return abi.AppendAnswer(nil, abi.Answer{}), err
+}
+
+// TestGoroutine: a goroutine that a run left behind goes on in the next one, unless the instance
+// was reset. The vet keeps goroutines from the interpreter; here nothing does.
+func TestGoroutine(t *testing.T) {
+	m := realMachine(t)
+	image := loaded(t, m, `package harness
+
+import (
+	"strconv"
+
+	"github.com/seed-7c27e6b8/whale/harnesses/kit"
+)
+
+var count int
+
+func Run(s *kit.Session) error {
+	turn := make(chan bool)
+	go func() { turn <- true }()
+	<-turn // others have run
+	err := s.Log(strconv.Itoa(count))
+	go func() { count = count + 100 }()
+	return err
+}
+`)
+	i, err := m.Fork(context.Background(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(i.Close(), image.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	l := &listener{}
+	for _, reset := range []bool{false, true, true} {
+		i.Host = l
+		if end, err := abi.DecodeEnd(say(t, i, "whale_run", abi.AppendStart(nil, abi.Start{}))); err != nil || end.Status != abi.OK {
+			t.Fatal(end, err)
+		}
+		if !reset {
+			continue
+		}
+		if _, ok, err := i.Reset(); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	if want := []string{"0", "100", "0"}; !slices.Equal(l.logs, want) {
+		t.Errorf("counts %q, not %q", l.logs, want)
+	}
 }

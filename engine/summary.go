@@ -75,6 +75,18 @@ type SummarySeconds struct {
 	Idle    float64 `json:"idle"`
 }
 
+// Tokens are a cost's counts.
+func (c Cost) Tokens() SummaryTokens {
+	return SummaryTokens{Prompt: c.Prompt, Cached: c.Cached, Sampled: c.Sampled, Trained: c.Trained}
+}
+
+// Seconds are a spending's times.
+func (s Spending) Seconds() SummarySeconds {
+	c := s.Cost
+	return SummarySeconds{Total: s.Wall, Rollout: s.Rollouts, Sandbox: c.SandboxSeconds, Train: c.TrainSeconds, Propose: c.ProposeSeconds,
+		Verify: c.VerifySeconds, Idle: max(0, s.Wall-s.Rollouts-c.TrainSeconds-c.ProposeSeconds)}
+}
+
 // CurvePoint is one point of accuracy against rollouts spent.
 type CurvePoint struct {
 	Point
@@ -112,12 +124,8 @@ func (r *run) finish() (*Summary, error) {
 	if Conditions[c.Condition].has(HarnessKind) {
 		out.LuckAccepts = c.LuckAccepts()
 	}
-	cost := s.Total.Cost
-	out.Tokens = SummaryTokens{Prompt: cost.Prompt, Cached: cost.Cached, Sampled: cost.Sampled, Trained: cost.Trained}
-	out.Seconds = SummarySeconds{Total: s.Total.Wall, Rollout: s.Total.Rollouts, Sandbox: cost.SandboxSeconds,
-		Train: cost.TrainSeconds, Propose: cost.ProposeSeconds, Verify: cost.VerifySeconds}
+	out.Tokens, out.Seconds = s.Total.Cost.Tokens(), s.Total.Seconds()
 	out.Joules, out.Estimate = s.Total.Energy.Total(), r.Parts.Estimate
-	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
 	if err := r.Parts.Store.PutSummary(out); err != nil {
 		return nil, AtArchive.wrap("summary", err)
 	}

@@ -92,6 +92,17 @@ func (t *Trajectory) Calls() []*Call {
 	return calls
 }
 
+// Tools returns the uses of tools in order.
+func (t *Trajectory) Tools() []*ToolUse {
+	var uses []*ToolUse
+	for i := range t.Events {
+		if u := t.Events[i].Tool; u != nil {
+			uses = append(uses, u)
+		}
+	}
+	return uses
+}
+
 // Cost is what a rollout or a larger piece of work took. Costs add.
 type Cost struct {
 	Prompt  int `json:"prompt"`  // prompt tokens, cached ones included

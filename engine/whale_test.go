@@ -293,6 +293,29 @@ func TestRun_measure(t *testing.T) {
 	}
 }
 
+// The best point is chosen with seeds that no search has met: luck in a search must not
+// count again.
+func TestRun_measuresAfresh(t *testing.T) {
+	_, records, store := mustPlay(t, enginetest.Config(), nil)
+	searched := map[uint64]bool{}
+	for _, r := range records {
+		if r.File == "" {
+			continue
+		}
+		ts, err := store.Trajectories(r.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rollout := range ts {
+			if r.Measure == nil {
+				searched[rollout.Seed] = true
+			} else if searched[rollout.Seed] {
+				t.Fatalf("point %d on %s meets a seed of a search", r.Measure.Point, r.Measure.Split)
+			}
+		}
+	}
+}
+
 // watcher keeps the progress and checks that it makes sense.
 type watcher struct {
 	t       *testing.T

@@ -42,17 +42,9 @@ type Row struct {
 
 // Rows are the sequences of one rollout. One without any call has no row.
 func Rows(file string, index int, t *engine.Trajectory) []Row {
-	head := Row{File: file, Index: int64(index), Phase: t.Phase, Task: string(t.Task), Sample: int32(t.Sample), Seed: t.Seed,
+	head := Row{File: file, Index: int64(index), Turns: int32(len(t.Calls())), Tools: int32(len(t.Tools())), Phase: t.Phase, Task: string(t.Task), Sample: int32(t.Sample), Seed: t.Seed,
 		Weights: string(t.Weights), Harness: string(t.Harness), Outcome: string(t.Outcome), Verdict: string(t.Verdict.Kind),
 		Reward: t.Verdict.Reward, Answer: t.Verdict.Answer}
-	for _, e := range t.Events {
-		if e.Call != nil {
-			head.Turns++
-		}
-		if e.Tool != nil {
-			head.Tools++
-		}
-	}
 	var rows []Row
 	for i, s := range engine.Sequences(t) {
 		r := head

@@ -43,14 +43,10 @@ func NewCalibration(c engine.Config, probe engine.Probe, planned []engine.Planne
 	k := Calibration{Domain: c.Domain, Condition: c.Condition, Model: c.Model, Seed: c.Seed, Probe: probe, Planned: planned}
 	for _, t := range Phases(lines) {
 		s := t.Spending
-		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: tokensOf(s.Cost),
+		k.Phases = append(k.Phases, Phase{Kind: t.Kind, Cycle: t.Cycle, Rollouts: t.Rollouts, Tokens: s.Cost.Tokens(),
 			Play: s.Rollouts, Train: s.Cost.TrainSeconds, Rest: s.Wall - s.Rollouts - s.Cost.TrainSeconds})
 	}
 	return k
-}
-
-func tokensOf(c engine.Cost) engine.SummaryTokens {
-	return engine.SummaryTokens{Prompt: c.Prompt, Cached: c.Cached, Sampled: c.Sampled, Trained: c.Trained}
 }
 
 // NewEstimate foretells planned units as the mean of what each known run says. With none,
@@ -130,7 +126,7 @@ func (k *Calibration) slower(now engine.Probe) (play, train float64) {
 	return play, perForward(now) / max(perForward(k.Probe), 1e-12)
 }
 
-func perWork(p engine.Probe) float64 { return p.Seconds / max(1, work(tokensOf(p.Cost))) }
+func perWork(p engine.Probe) float64 { return p.Seconds / max(1, work(p.Cost.Tokens())) }
 
 func perForward(p engine.Probe) float64 { return p.LearnSeconds / float64(max(1, p.Learned)) }
 
@@ -180,7 +176,7 @@ func (k *Calibration) share(of engine.Planned) float64 {
 // fromProbe takes everything to be like the probe.
 func fromProbe(p engine.Probe) Calibration {
 	k := Calibration{Probe: p}
-	t := tokensOf(p.Cost)
+	t := p.Cost.Tokens()
 	t.Trained = 0
 	for _, kind := range []engine.RecordKind{engine.StepRecord, engine.SearchRecord, engine.MeasureRecord} {
 		k.Phases = append(k.Phases, Phase{Kind: kind, Rollouts: p.Rollouts, Tokens: t, Play: p.Seconds})

@@ -89,7 +89,7 @@ func (s *Server) Listen(ctx context.Context, address string) (net.Addr, error) {
 	server := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() {
 		<-ctx.Done()
-		server.Close()
+		server.Close() // requests are cut off: the run is over, and what a listener says of it helps nobody
 	}()
 	go server.Serve(listener) // ends with ErrServerClosed
 	return listener.Addr(), nil
@@ -181,11 +181,7 @@ func summaryOf(folder *archive.Reader) engine.Summary {
 	if n := len(state.Points); n > 0 {
 		out.Cycles = state.Points[n-1].Cycle
 	}
-	total := state.Total
-	out.Tokens = engine.SummaryTokens{Prompt: total.Cost.Prompt, Cached: total.Cost.Cached, Sampled: total.Cost.Sampled, Trained: total.Cost.Trained}
-	out.Seconds = engine.SummarySeconds{Total: total.Wall, Rollout: total.Rollouts, Sandbox: total.Cost.SandboxSeconds,
-		Train: total.Cost.TrainSeconds, Propose: total.Cost.ProposeSeconds, Verify: total.Cost.VerifySeconds}
-	out.Seconds.Idle = max(0, out.Seconds.Total-out.Seconds.Rollout-out.Seconds.Train-out.Seconds.Propose)
+	out.Tokens, out.Seconds = state.Total.Cost.Tokens(), state.Total.Seconds()
 	out.Estimate = foretold(folder.Folder())
 	return out
 }

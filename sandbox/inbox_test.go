@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/sandbox/abi"
 )
 
@@ -146,5 +148,29 @@ func TestOutOfTurn(t *testing.T) {
 	}
 	if err := p.receive(); err != nil {
 		t.Error("a frame of a session that was given up:", err)
+	}
+}
+
+// TestOneProcessor: where the runtime has one processor the poller waits for the worker; runs end
+// the same, also when the worker is killed.
+func TestOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	box := openOwn(t, Config{Workers: 1})
+	defer closeBox(t, box)
+	p := load(t, box, fourTurns)
+	var all sync.WaitGroup
+	for range 9 {
+		all.Go(func() {
+			if _, err := p.Run(t.Context(), engine.Start{Input: "q"}, &script{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	worker := box.workers[0].peek()
+	worker.kill()
+	<-worker.dead
+	if _, err := p.Run(t.Context(), engine.Start{Input: "q"}, &script{}); err != nil {
+		t.Error("after a kill:", err)
 	}
 }

@@ -29,6 +29,7 @@ type Failure struct {
 	Err      error
 }
 
+// Error is one line: "BOUNDARY THING: cause".
 func (f *Failure) Error() string {
 	name := fmt.Sprintf("%s %s: ", f.Boundary, f.Thing)
 	return name + strings.TrimPrefix(f.Err.Error(), name) // a device names itself
@@ -84,6 +85,7 @@ type LoadError struct {
 	Hint   string `json:"hint,omitempty"` // what to write instead, if known
 }
 
+// Error is one line with place, rule, reason and, behind a semicolon, the hint.
 func (e *LoadError) Error() string {
 	text := fmt.Sprintf("harness %d:%d: %s: %s", e.Line, e.Column, e.Rule, e.Reason)
 	if e.Hint != "" {
@@ -98,6 +100,7 @@ type HarnessError struct {
 	Text  string
 }
 
+// Error is "harness: " and what the harness said, which may have several lines.
 func (e *HarnessError) Error() string {
 	if e.Panic {
 		return "harness: panic: " + e.Text
@@ -124,6 +127,7 @@ const (
 	LimitStack  LimitKind = "stack"  // recursion in the guest
 )
 
+// Error is one line with the kind, what was used and the limit, in the kind's unit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("sandbox: limit on %s: %d of %d", e.Kind, e.Value, e.Limit)
 }

@@ -13,6 +13,7 @@ const (
 	Memory                  // memory is short, for other processes need it
 )
 
+// String is the word for it on the terminal.
 func (t Trouble) String() string {
 	return [...]string{"none", "power limit", "heat", "memory"}[t]
 }

@@ -3,6 +3,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 )
 
 // standard is the imported package and name of a called function, or "".
@@ -144,23 +145,23 @@ func within(t types.Type, has func(t types.Type) bool) bool {
 		if has(t) {
 			return true
 		}
-		switch u := under(t).(type) {
-		case *types.Pointer:
-			return walk(u.Elem())
-		case *types.Slice:
-			return walk(u.Elem())
-		case *types.Array:
-			return walk(u.Elem())
-		case *types.Map:
-			return walk(u.Key()) || walk(u.Elem())
-		case *types.Struct:
-			for i := range u.NumFields() {
-				if walk(u.Field(i).Type()) {
-					return true
-				}
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts(under(t)), walk)
 	}
 	return walk(t)
+}
+
+// parts are the types that a value of an unnamed type t holds or leads to.
+func parts(t types.Type) (list []types.Type) {
+	switch u := t.(type) {
+	case *types.Chan: // the contract refuses them
+	case *types.Map:
+		return []types.Type{u.Key(), u.Elem()}
+	case interface{ Elem() types.Type }: // pointer, slice, array
+		return []types.Type{u.Elem()}
+	case *types.Struct:
+		for field := range u.Fields() {
+			list = append(list, field.Type())
+		}
+	}
+	return list
 }

@@ -3,6 +3,7 @@ package vet
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 )
 
 var recursiveRules = []Rule{
@@ -105,30 +106,17 @@ func (p *program) reaches(t types.Type, n *types.Named) bool {
 			t = under(m)
 		}
 		switch u := t.(type) {
-		case *types.Pointer:
-			return walk(u.Elem())
-		case *types.Slice:
-			return walk(u.Elem())
-		case *types.Array:
-			return walk(u.Elem())
-		case *types.Map:
-			return walk(u.Key()) || walk(u.Elem())
 		case *types.Signature:
 			return walk(u.Params()) || walk(u.Results())
 		case *types.Tuple:
-			for i := range u.Len() {
-				if walk(u.At(i).Type()) {
+			for v := range u.Variables() {
+				if walk(v.Type()) {
 					return true
 				}
 			}
-		case *types.Struct:
-			for i := range u.NumFields() {
-				if walk(u.Field(i).Type()) {
-					return true
-				}
-			}
+			return false
 		}
-		return false
+		return slices.ContainsFunc(parts(t), walk)
 	}
 	return walk(t)
 }

@@ -37,9 +37,38 @@ func TestNewEstimate_fromItself(t *testing.T) {
 		if d := e.Tokens.Sampled - s.Tokens.Sampled; d < -1 || d > 1 {
 			t.Errorf("%s: %+v, took %+v", condition, e.Tokens, s.Tokens)
 		}
+		if both := ledger.NewEstimate(probe, planned, []ledger.Calibration{known[0], known[0]}); both.Rollouts != e.Rollouts || !near(both.Seconds, e.Seconds) || both.Tokens != e.Tokens {
+			t.Errorf("%s: %+v, of two runs alike %+v", condition, e, both)
+		}
 		twice := ledger.NewEstimate(slow, planned, known)
 		if !near(twice.Seconds, 2*e.Seconds) || twice.Joules == nil || !near(*twice.Joules, 100*twice.Seconds) || twice.Tokens != e.Tokens {
 			t.Errorf("%s: %+v", condition, twice)
+		}
+	}
+}
+
+// Another plan is foretold phase by phase: as many of its rollouts come about as did of those
+// that were planned then, in the same cycle or, for a cycle that was not, in all.
+func TestNewEstimate_otherPlan(t *testing.T) {
+	probe := engine.Probe{Rollouts: 1, Seconds: 1, Cost: engine.Cost{Sampled: 100}}
+	search := func(cycle, rollouts int) engine.Planned {
+		return engine.Planned{Kind: engine.SearchRecord, Cycle: cycle, Rollouts: rollouts}
+	}
+	k := ledger.Calibration{Probe: probe, Planned: []engine.Planned{search(1, 100), search(2, 100)}, Phases: []ledger.Phase{
+		{Kind: engine.SearchRecord, Cycle: 1, Rollouts: 60, Tokens: engine.SummaryTokens{Sampled: 600}, Play: 6},
+		{Kind: engine.SearchRecord, Cycle: 2, Rollouts: 80, Tokens: engine.SummaryTokens{Sampled: 1600}, Play: 16}}}
+	for name, c := range map[string]struct {
+		planned  []engine.Planned
+		rollouts int
+		seconds  float64
+	}{
+		"twice the first":    {[]engine.Planned{search(1, 200)}, 120, 12},
+		"half of the second": {[]engine.Planned{search(2, 50)}, 40, 8},
+		"a third one":        {[]engine.Planned{search(3, 100)}, 70, 14},
+	} {
+		e := ledger.NewEstimate(probe, c.planned, []ledger.Calibration{k})
+		if e.Rollouts != c.rollouts || !near(e.Seconds, c.seconds) || e.Tokens.Sampled != int(c.seconds*100) {
+			t.Errorf("%s: %+v, want %d rollouts in %v s", name, e, c.rollouts, c.seconds)
 		}
 	}
 }

@@ -124,6 +124,15 @@ func TestProfile_sums(t *testing.T) {
 		if n := s.Rollouts.Weight + s.Rollouts.Harness; p.Phases.Rollouts != n {
 			t.Errorf("%s: %d rollouts of phases, %d", condition, p.Phases.Rollouts, n)
 		}
+		phases := 0
+		for _, part := range p.Parts {
+			if part.Kind == engine.StepRecord || part.Kind == engine.SearchRecord {
+				phases++
+			}
+		}
+		if want := len(engine.Fold(records).Points) - 1; phases != want {
+			t.Errorf("%s: %d parts are phases, the run had %d", condition, phases, want)
+		}
 		if parts != p.Total.Kinds() || units != len(records) || math.Abs(wall-p.Total.Spending.Wall) > 1e-9 {
 			t.Errorf("%s: parts %+v of %d units, %v s", condition, parts, units, wall)
 		}
@@ -276,5 +285,13 @@ func TestProfile_gains(t *testing.T) {
 	}
 	if empty := ledger.NewProfile("empty", nil); empty.Total.Units != 0 || len(empty.Parts) != 0 {
 		t.Errorf("%+v", empty)
+	}
+}
+
+// A prompt token is prefilled or cached, never both.
+func TestKinds(t *testing.T) {
+	total := ledger.Total{Spending: engine.Spending{Cost: engine.Cost{Prompt: 10, Cached: 7, Sampled: 5, Trained: 2, Forward: 99}}}
+	if k := total.Kinds(); k != (ledger.Kinds{Prefill: 3, Cached: 7, Sampled: 5, Trained: 2}) || k.Sum() != 17 {
+		t.Errorf("%+v, %d in all", k, k.Sum())
 	}
 }

@@ -138,19 +138,20 @@ func TestJudge(t *testing.T) {
 		own    float64
 		want   Trouble
 	}{
-		"nothing known":       {sensor.Sample{}, 0, Quiet},
-		"all is well":         {sensor.Sample{Cards: []sensor.Card{card(50, 0, 0)}}, 50, Quiet},
-		"full by ourselves":   {sensor.Sample{Cards: []sensor.Card{card(98, 1, 0)}}, 97, Quiet},
-		"full by others":      {sensor.Sample{Cards: []sensor.Card{card(50, 0, 0), card(98, 30, 0)}}, 68, Memory},
-		"full, by whom":       {sensor.Sample{Cards: []sensor.Card{unknown}}, 0, Quiet},
-		"full, less own":      {sensor.Sample{Cards: []sensor.Card{unknown}}, 60, Memory},
-		"garbage":             {sensor.Sample{Cards: []sensor.Card{{MemoryTotal: v(100), MemoryUsed: sensor.Broken("x"), Throttle: sensor.Broken("x")}}}, 0, Quiet},
-		"hot":                 {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleHeat|sensor.ThrottleCap)}}, 0, Heat},
-		"brake":               {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleBrake)}}, 0, Heat},
-		"at its power limit":  {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleCap)}}, 0, PowerCap},
-		"the host is full":    {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(3)}}, 0, Memory},
-		"the host has enough": {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(5)}}, 0, Quiet},
-		"the host stalls":     {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(50), Stalled: v(.3)}}, 0, Memory},
+		"nothing known":        {sensor.Sample{}, 0, Quiet},
+		"all is well":          {sensor.Sample{Cards: []sensor.Card{card(50, 0, 0)}}, 50, Quiet},
+		"full by ourselves":    {sensor.Sample{Cards: []sensor.Card{card(98, 1, 0)}}, 97, Quiet},
+		"full by others":       {sensor.Sample{Cards: []sensor.Card{card(50, 0, 0), card(98, 30, 0)}}, 68, Memory},
+		"full, by whom":        {sensor.Sample{Cards: []sensor.Card{unknown}}, 0, Quiet},
+		"full, nearly all own": {sensor.Sample{Cards: []sensor.Card{unknown}}, 97, Quiet},
+		"full, less own":       {sensor.Sample{Cards: []sensor.Card{unknown}}, 60, Memory},
+		"garbage":              {sensor.Sample{Cards: []sensor.Card{{MemoryTotal: v(100), MemoryUsed: sensor.Broken("x"), Throttle: sensor.Broken("x")}}}, 0, Quiet},
+		"hot":                  {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleHeat|sensor.ThrottleCap)}}, 0, Heat},
+		"brake":                {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleBrake)}}, 0, Heat},
+		"at its power limit":   {sensor.Sample{Cards: []sensor.Card{card(50, 0, sensor.ThrottleCap)}}, 0, PowerCap},
+		"the host is full":     {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(3)}}, 0, Memory},
+		"the host has enough":  {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(5)}}, 0, Quiet},
+		"the host stalls":      {sensor.Sample{Host: sensor.Host{MemoryTotal: v(100), MemoryFree: v(50), Stalled: v(.3)}}, 0, Memory},
 	} {
 		if got := Judge(c.sample, c.own); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

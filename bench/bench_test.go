@@ -73,3 +73,13 @@ func TestIsTest(t *testing.T) {
 		t.Error("the boundary has moved")
 	}
 }
+
+// Ids are in archives: the hash is of the parts in their order, each by itself.
+func TestTaskID(t *testing.T) {
+	if got := TaskID("lookup", "1", "Where?"); got != "td7587e24762875f9" {
+		t.Errorf("got %s", got)
+	}
+	if TaskID("ab", "c") == TaskID("a", "bc") {
+		t.Error("two lists of parts have one id")
+	}
+}

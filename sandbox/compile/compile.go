@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -48,10 +49,11 @@ const module = "github.com/seed-7c27e6b8/whale"
 
 // Compiler builds candidates, one at a time.
 type Compiler struct {
-	folder string
-	goTool string
-	stamp  string // of the toolchain and the sources: part of every name in the cache
-	mu     sync.Mutex
+	folder  string
+	sources map[string][]byte // by place in the folder
+	goTool  string
+	stamp   string // of the toolchain and the sources: part of every name in the cache
+	mu      sync.Mutex
 }
 
 // Open finds the toolchain and writes the module into a folder. It fails with ErrNoGo
@@ -80,7 +82,7 @@ func Open(ctx context.Context, folder string) (*Compiler, error) {
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		fmt.Fprintf(sum, "%s %d\n%s", name, len(sources[name]), sources[name])
 	}
-	return &Compiler{folder: folder, goTool: tool, stamp: hex.EncodeToString(sum.Sum(nil))[:16]}, writeAll(folder, sources)
+	return &Compiler{folder: folder, sources: sources, goTool: tool, stamp: hex.EncodeToString(sum.Sum(nil))[:16]}, writeAll(folder, sources)
 }
 
 func writeAll(folder string, files map[string][]byte) error {
@@ -158,6 +160,11 @@ func open(file []byte) (wasm []byte, ok bool) {
 func (c *Compiler) build(ctx context.Context, folder, source string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
+	if _, err := os.Stat(filepath.Join(c.folder, "go.mod")); errors.Is(err, fs.ErrNotExist) { // somebody emptied the cache
+		if err := writeAll(c.folder, c.sources); err != nil {
+			return nil, err
+		}
+	}
 	file, overlay, wasm := filepath.Join(folder, "harness.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "guest.wasm")
 	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
 		return nil, err

@@ -54,6 +54,21 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestEmptiedCache: the folder of the cache may go at any time.
+func TestEmptiedCache(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "compile")
+	c, err := Open(context.Background(), folder)
+	if errors.Is(err, ErrNoGo) {
+		t.Skip(err)
+	}
+	if err := errors.Join(err, os.RemoveAll(folder)); err != nil {
+		t.Fatal(err)
+	}
+	if wasm, err := c.Build(context.Background(), engine.NewHarness(good, engine.Meta{})); err != nil || !bytes.HasPrefix(wasm, []byte("\x00asm")) {
+		t.Error(err)
+	}
+}
+
 // corrupt changes a byte in the middle of a file.
 func corrupt(t *testing.T, path string) {
 	t.Helper()

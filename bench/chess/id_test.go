@@ -17,3 +17,10 @@ func TestIDHasNoSolution(t *testing.T) {
 		t.Errorf("same position, other solution: ids %s and %s", first.id, second.id)
 	}
 }
+
+// Ids are in archives, and splits and order go by them.
+func TestIDStays(t *testing.T) {
+	if got := id(startFEN); got != "ta0335ca4dc25665e" {
+		t.Errorf("got %s", got)
+	}
+}

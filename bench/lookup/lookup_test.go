@@ -26,7 +26,7 @@ func domain(t *testing.T, seed uint64) (*engine.Domain, *liveWorld) {
 
 // The splits have the promised sizes and mix, share nothing and depend on the seed only.
 func TestSplits(t *testing.T) {
-	d, _ := domain(t, 7)
+	d, w := domain(t, 7)
 	again, _ := domain(t, 7)
 	seen := map[engine.TaskID]engine.Split{}
 	for _, c := range []struct {
@@ -43,6 +43,9 @@ func TestSplits(t *testing.T) {
 				t.Errorf("%q is in %s and %s", task.Input, other, c.split)
 			}
 			seen[task.ID] = c.split
+			if answer := w.answers[task.ID]; strings.Contains(task.Input, answer) {
+				t.Errorf("%q says the answer, %q", task.Input, answer)
+			}
 			if task.Tags[0] == "2-hop" {
 				two++
 			}

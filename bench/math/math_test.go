@@ -70,7 +70,7 @@ func open(t *testing.T, dir string, o Options) *engine.Domain {
 // Every form of row that the data sets have, and what is wrong with bad ones.
 func TestReader(t *testing.T) {
 	text := strings.Join([]string{
-		`{"question": "One?", "answer": "1 + 0 = 1\n#### 1"}`,
+		`{"question": "One?", "answer": "#### means the end.\n1 + 0 = 1\n#### 1"}`,
 		`{"id": 7, "problem": "Two?", "answer": "2", "level": "Level 3", "type": "Algebra"}`,
 		`{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "Three?"}], "reward_model": {"ground_truth": "3"}}`,
 		`{"problem": "Four?", "solution": "So it is $\\boxed{\\frac{8}{2}}$.", "unique_id": "four", "subject": "Geometry", "level": 5}`,

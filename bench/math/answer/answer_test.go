@@ -53,6 +53,7 @@ func TestJudge(t *testing.T) {
 		{`\boxed{5}, no, \boxed{4}`, "5", engine.Different, "4"},
 		{`\boxed{5}, or \boxed{\foo}`, "5", engine.Unparsed, `\foo`},
 		{`\boxed{\foo}, or \boxed{4}`, "5", engine.Different, "4"},
+		{`\boxed{4}, or \boxed{\foo}`, "5", engine.Different, `\foo`},
 		{many, "5", engine.Different, "5"},
 		{`\boxed{}`, "5", engine.Unparsed, ""},
 		{`5`, "5", engine.Unparsed, ""},

@@ -46,6 +46,9 @@ func TestLines(t *testing.T) {
 	if got, err := all(far, 1<<18); err != nil || len(got) != 2 || got[1] != "2 b" {
 		t.Errorf("%d lines, %v", len(got), err)
 	}
+	if got, err := all(far, 1<<16); err != nil || !reflect.DeepEqual(got, []string{"1 long", "2 b"}) {
+		t.Errorf("a line in several parts: %d lines, %v", len(got), err)
+	}
 	if err := Lines(iotest.ErrReader(io.ErrClosedPipe), 9, func(int, []byte) {}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("%v", err)
 	}

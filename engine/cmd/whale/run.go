@@ -89,6 +89,9 @@ func (c *runCommand) Run(ctx context.Context) error {
 		}
 		s.domain.Seed = h.Source
 	}
+	if err := errors.Join(config.Validate(s.domain), c.free()); err != nil { // before there is a folder
+		return c.explained(err)
+	}
 	store, err := archive.Open(c.Out)
 	if err != nil {
 		return c.explained(err)
@@ -188,7 +191,19 @@ func (c *runCommand) report(s *site, store *archive.Archive, config engine.Confi
 	if c.JSON {
 		return nil
 	}
-	return report.WriteTable(os.Stdout, r, page)
+	return report.WriteTable(os.Stdout, r, nearby(page))
+}
+
+// nearby is a path as someone who stands in this folder writes it; flags made it absolute.
+func nearby(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(short) {
+		return short
+	}
+	return path
 }
 
 // settings merges defaults, the config file and flags, in this order.

@@ -7,7 +7,7 @@ const promptSeed = `package harness
 const (
 	systemText = "You are." // said first
 	nudgeText  = "a" + ("b")
-	maxTurns   = 2
+	maxTurns   = (2)
 )
 
 const one = "x"
@@ -37,7 +37,7 @@ func TestPromptsOnly(t *testing.T) {
 	"z"`), "", 0},
 		"sum to a value":    {change(`"a" + ("b")`, `"c"`), "", 0},
 		"comment, layout":   {change("// said first", "/* a */\n"), "", 0},
-		"limit":             {change("maxTurns   = 2", "maxTurns   = 3"), "prompt-only", 6},
+		"limit":             {change("maxTurns   = (2)", "maxTurns   = (3)"), "prompt-only", 6},
 		"text to number":    {change(`one = "x"`, "one = 1"), "prompt-only", 9},
 		"a computed value":  {change(`one = "x"`, `one = "x" + systemText`), "prompt-only", 9},
 		"name":              {change("const one", "const two"), "prompt-only", 9},

@@ -79,3 +79,23 @@ func TestTrainTasks(t *testing.T) {
 		}
 	}
 }
+
+// A rollout that failed without a verdict lowers its group's mean and teaches nothing; one
+// that the host lost is in no group.
+func TestGrouped(t *testing.T) {
+	_, ts := graded(2, 3, func(task, sample int) float64 { return float64(count(sample == 0)) })
+	ts[1].Outcome, ts[1].Verdict = Invalid, Verdict{Kind: Unparsed}
+	ts[2].Outcome, ts[2].Verdict = Infra, Verdict{}
+	lessons := grouped(ts)
+	if len(lessons) != 4 || lessons[0].rollout != ts[0] || !near(float64(lessons[0].weight), 1, 1e-6) {
+		t.Fatalf("%d lessons, the first %+v", len(lessons), lessons[0])
+	}
+	for i, want := range []float64{1.4142, -.7071, -.7071} { // (r - 1/3) / (sqrt(2)/3)
+		if l := lessons[1+i]; l.rollout != ts[3+i] || !near(float64(l.weight), want, 1e-4) {
+			t.Errorf("sample %d: %v, want %v", i, l.weight, want)
+		}
+	}
+	if n := len(advantaged(ts)); n != 2 {
+		t.Errorf("%d lessons of positive advantage, want 2", n)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -21,7 +22,7 @@ var storage = map[string]checkpoint.DType{"float32": checkpoint.F32, "bfloat16":
 
 // Run writes a model as a folder that other tools load: adapters merged in, what was not
 // trained byte for byte where the storage type is that of the source.
-func (c *convertCommand) Run() error {
+func (c *convertCommand) Run(ctx context.Context) error {
 	if _, err := os.Lstat(c.To); err == nil {
 		return engine.Fail(engine.AtArchive, c.To, fs.ErrExist)
 	}
@@ -41,6 +42,9 @@ func (c *convertCommand) Run() error {
 	}
 	if dtype != checkpoint.F32 && dtype != checkpoint.BF16 {
 		return usageError{fmt.Errorf("convert: weights stored as %s are not written: name a --dtype", dtype)}
+	}
+	if err := ctx.Err(); err != nil { // reading a large model takes a while
+		return err
 	}
 	if err := t.SaveModel(c.To, dtype); err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestConvert(t *testing.T) {
 		{Model: at("source"), To: at("wide"), DType: "float32"},
 		{Model: at("wide"), To: at("back"), DType: "bfloat16"},
 	} {
-		if err := c.Run(); err != nil {
+		if err := c.Run(t.Context()); err != nil {
 			t.Fatalf("%+v: %v", c, err)
 		}
 	}
@@ -48,10 +48,10 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%s is stored as %s", name, tensor.DType)
 		}
 	}
-	if err := (&convertCommand{Model: "nano", To: at("wide")}).Run(); !errors.Is(err, fs.ErrExist) {
+	if err := (&convertCommand{Model: "nano", To: at("wide")}).Run(t.Context()); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a folder that is there: %v", err)
 	}
-	if err := (&convertCommand{Model: at("nowhere"), To: at("new")}).Run(); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&convertCommand{Model: at("nowhere"), To: at("new")}).Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no model: %v", err)
 	}
 }

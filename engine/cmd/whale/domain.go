@@ -14,6 +14,7 @@ import (
 	"github.com/seed-7c27e6b8/whale/bench/searchqa"
 	"github.com/seed-7c27e6b8/whale/bench/sums"
 	"github.com/seed-7c27e6b8/whale/engine"
+	"github.com/seed-7c27e6b8/whale/harnesses"
 )
 
 // openDomain builds the tasks that a config names. Generated domains are drawn from the
@@ -51,7 +52,12 @@ func openDomain(c engine.Config) (d *engine.Domain, notices []string, err error)
 	case own.Name:
 		return openOwn(data)
 	}
-	return nil, nil, usageError{engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are lookup, sums, chess, math, searchqa, own"))}
+	return nil, nil, usageError{unknownDomain(name)}
+}
+
+// unknownDomain says which there are.
+func unknownDomain(name string) error {
+	return engine.Fail(engine.AtTask, name, fmt.Errorf("unknown domain; there are %s", strings.Join(harnesses.Names(), ", ")))
 }
 
 // choosable says whether the domain has what a config chooses.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -44,6 +45,12 @@ type evaluation struct {
 
 // Run scores one pair of weights and harness.
 func (c *evalCommand) Run(ctx context.Context) (err error) {
+	switch {
+	case c.Samples < 1 || c.Tasks < 0 || c.Show < 0:
+		return usageError{errors.New("eval: --samples is at least 1, --tasks and --show at least 0")}
+	case !(c.Temperature >= 0) || math.IsInf(c.Temperature, 0):
+		return usageError{fmt.Errorf("eval: --temperature is %v, at least 0", c.Temperature)}
+	}
 	config := engine.Defaults()
 	config.Domain, config.Data, config.Model, config.Device, config.Seed = c.Domain, c.Data, c.Model, c.Device, c.Seed
 	c.choose(&config)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -38,17 +37,13 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 		_, _, err := c.write(ctx, r, open(os.Stdout))
 		return err
 	}
-	temporary := c.To + ".tmp"
-	file, err := os.Create(temporary)
+	var rollouts, rows int
+	err = writeFile(c.To, func(w io.Writer) (err error) {
+		rollouts, rows, err = c.write(ctx, r, open(w))
+		return err
+	})
 	if err != nil {
-		return engine.Fail(engine.AtArchive, c.To, err)
-	}
-	rollouts, rows, err := c.write(ctx, r, open(file))
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(temporary, c.To)
-	}
-	if err != nil {
-		return errors.Join(engine.Fail(engine.AtArchive, c.To, err), os.Remove(temporary))
+		return err
 	}
 	fmt.Fprintf(os.Stderr, "%d rollouts, %d rows in %s\n", rollouts, rows, c.To)
 	return nil

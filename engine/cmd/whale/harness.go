@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,21 +29,23 @@ type harnessNewCommand struct {
 
 // Run writes the two files.
 func (c *harnessNewCommand) Run(context.Context) error {
-	source, err := harnesses.Source(c.Domain)
+	source, skill, err := harnesses.Seed(c.Domain)
 	if err != nil {
-		return usageError{err}
-	}
-	skill, err := harnesses.Skill(c.Domain)
-	if err != nil {
-		return err
+		return usageError{unknownDomain(c.Domain)}
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return engine.Fail(engine.AtHarness, c.Out, err)
 	}
-	for name, text := range map[string]string{"harness.go": source, "SKILL.md": skill} {
+	files := map[string]string{"harness.go": source, "SKILL.md": skill}
+	for name := range files { // before one of them is written
+		if _, err := os.Lstat(filepath.Join(c.Out, name)); err == nil {
+			return engine.Fail(engine.AtHarness, filepath.Join(c.Out, name), fs.ErrExist)
+		}
+	}
+	for name, text := range files {
 		file, err := os.OpenFile(filepath.Join(c.Out, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
-			return engine.Fail(engine.AtHarness, name, err)
+			return engine.Fail(engine.AtHarness, c.Out, err)
 		}
 		_, err = io.WriteString(file, text)
 		if err := errors.Join(err, file.Close()); err != nil {
@@ -53,7 +56,7 @@ func (c *harnessNewCommand) Run(context.Context) error {
 }
 
 type harnessVetCommand struct {
-	Harness string `arg:"" type:"existingfile" help:"The candidate's harness.go."`
+	Harness string `arg:"" type:"path" help:"The candidate: a file or a folder with harness.go."`
 }
 
 // Run loads the candidate in a sandbox.

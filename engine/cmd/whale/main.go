@@ -77,8 +77,9 @@ func run(args []string) int {
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not end at the first
 	command.BindTo(ctx, (*context.Context)(nil))
-	return exitCode(ctx, command.Run())
+	return exitCode(ctx, command.Command(), command.Run())
 }
 
 // usageError marks wrong flags or values that only a command itself can see.
@@ -86,13 +87,18 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-func exitCode(ctx context.Context, err error) int {
+// exitCode says on stderr how a command ended.
+func exitCode(ctx context.Context, command string, err error) int {
 	var usage usageError
 	switch {
 	case err == nil:
 		return exitDone
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(os.Stderr, "whale: interrupted; the same command goes on from the last checkpoint")
+		line := "whale: interrupted"
+		if command == "run" {
+			line += "; the same command goes on from the last checkpoint"
+		}
+		fmt.Fprintln(os.Stderr, line)
 		return exitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintln(os.Stderr, "whale:", oneLine(err))

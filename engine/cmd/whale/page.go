@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"github.com/seed-7c27e6b8/whale/engine"
@@ -14,6 +15,21 @@ import (
 
 type pageFlags struct {
 	UI string `name:"ui" placeholder:"ADDR" help:"Serve the live page there while it runs, with /metrics for Prometheus; 127.0.0.1:8080, :0 = any free port. Who reaches it can read everything."`
+}
+
+// free says whether the address can be had, before anything else begins.
+func (f pageFlags) free() error {
+	if f.UI == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(f.UI); err != nil {
+		return usageError{fmt.Errorf("page: --ui %s: wants HOST:PORT, such as 127.0.0.1:8080", f.UI)}
+	}
+	listener, err := net.Listen("tcp", f.UI)
+	if err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return listener.Close()
 }
 
 // open serves a run folder's page until the context ends; without an address nothing
@@ -43,6 +59,9 @@ func (w watchers) Observe(p engine.Progress) {
 
 // show serves the page of a run folder as it stands, until it is interrupted.
 func (f pageFlags) show(ctx context.Context, folder string) (err error) {
+	if err := f.free(); err != nil {
+		return err
+	}
 	r, err := archive.Read(folder)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -49,6 +50,9 @@ func (c *pretrainCommand) Run(ctx context.Context) error {
 			r = other
 		}
 	}
+	if err := c.check(); err != nil {
+		return err
+	}
 	device, err := openDevice("cpu", c.Threads)
 	if err != nil {
 		return err
@@ -87,6 +91,29 @@ func (c *pretrainCommand) Run(ctx context.Context) error {
 	counters := t.Counters()
 	fmt.Fprintf(os.Stderr, "pretrain %s: %.1f GFLOP/s\n", r.Name, counters.FLOPRate()/1e9)
 	return writeZip(t, filepath.Join(c.Out, r.Name+".zip"), report)
+}
+
+// check finds out before half an hour of work whether its result can be written.
+func (c *pretrainCommand) check() error {
+	if !(c.Scale > 0) || math.IsInf(c.Scale, 0) {
+		return usageError{fmt.Errorf("pretrain: --scale is %v, above 0", c.Scale)}
+	}
+	for _, dir := range []string{c.Out, c.Keep} {
+		if dir == "" {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return engine.Fail(engine.AtArchive, dir, err)
+		}
+		probe, err := os.MkdirTemp(dir, ".pretrain-")
+		if err != nil {
+			return engine.Fail(engine.AtArchive, dir, err)
+		}
+		if err := os.Remove(probe); err != nil {
+			return engine.Fail(engine.AtArchive, dir, err)
+		}
+	}
+	return nil
 }
 
 // pretraining is one stage on its way.

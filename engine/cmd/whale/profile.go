@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,10 +27,13 @@ type profileCommand struct {
 }
 
 // Run prints what runs cost.
-func (c *profileCommand) Run() error {
+func (c *profileCommand) Run(ctx context.Context) error {
 	var profiles []ledger.Profile
 	var runs []*archive.Reader
 	for _, dir := range c.Runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		r, err := archive.Read(dir)
 		if err != nil {
 			return err
@@ -54,7 +58,7 @@ func (c *profileCommand) Run() error {
 		}
 	}
 	if c.Rollouts != "" {
-		if err := writeFile(c.Rollouts, func(w io.Writer) error { return writeRollouts(w, runs) }); err != nil {
+		if err := writeFile(c.Rollouts, func(w io.Writer) error { return writeRollouts(ctx, w, runs) }); err != nil {
 			return err
 		}
 	}
@@ -75,13 +79,16 @@ func (c *profileCommand) Run() error {
 }
 
 // writeRollouts goes through the runs unit by unit.
-func writeRollouts(w io.Writer, runs []*archive.Reader) error {
+func writeRollouts(ctx context.Context, w io.Writer, runs []*archive.Reader) error {
 	out := bufio.NewWriter(w)
 	encoder := json.NewEncoder(out)
 	for _, r := range runs {
 		for _, record := range r.Records() {
 			if record.File == "" {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			ts, err := r.Trajectories(record.File)
 			if err != nil {
@@ -95,18 +102,6 @@ func writeRollouts(w io.Writer, runs []*archive.Reader) error {
 		}
 	}
 	return out.Flush()
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return engine.Fail(engine.AtArchive, path, err)
-	}
-	defer f.Close() // after Sync nothing is left to fail
-	if err := write(f); err != nil {
-		return engine.Fail(engine.AtArchive, path, err)
-	}
-	return engine.Fail(engine.AtArchive, path, f.Sync())
 }
 
 func printProfile(w io.Writer, p ledger.Profile) {

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
@@ -29,11 +29,14 @@ func (c *reportCommand) Run(ctx context.Context) error {
 		return c.show(ctx, c.Runs[0])
 	}
 	if c.Study != "" {
-		return c.study()
+		return c.study(ctx)
 	}
 	var summaries []engine.Summary
 	var readers []*archive.Reader
 	for _, dir := range c.Runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		r, s, err := readRun(dir)
 		if err != nil {
 			return err
@@ -43,6 +46,9 @@ func (c *reportCommand) Run(ctx context.Context) error {
 	}
 	if !c.Table {
 		for i, r := range readers {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			var others []report.Other
 			for j, o := range readers {
 				if i != j && summaries[i].Domain == summaries[j].Domain {
@@ -71,9 +77,12 @@ func readRun(dir string) (*archive.Reader, *engine.Summary, error) {
 }
 
 // study sets many runs side by side.
-func (c *reportCommand) study() error {
+func (c *reportCommand) study(ctx context.Context) error {
 	var members []report.Member
 	for _, dir := range c.Runs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		r, s, err := readRun(dir)
 		if err != nil {
 			return err
@@ -84,11 +93,7 @@ func (c *reportCommand) study() error {
 		}
 		members = append(members, m)
 	}
-	var page strings.Builder
-	if err := report.WriteStudy(&page, members); err != nil {
-		return err
-	}
-	if err := publish(c.Study, page.String()); err != nil {
+	if err := writeFile(c.Study, func(w io.Writer) error { return report.WriteStudy(w, members) }); err != nil {
 		return err
 	}
 	return report.WriteStudyTable(os.Stdout, members)
@@ -151,18 +156,5 @@ func readReport(from report.Source, s *site, c engine.Config, summary engine.Sum
 
 // writePage publishes a page as a whole.
 func writePage(path string, r report.Run) error {
-	var text strings.Builder
-	if err := report.WriteHTML(&text, r); err != nil {
-		return err
-	}
-	return publish(path, text.String())
-}
-
-// publish writes a file and then gives it its name.
-func publish(path, text string) error {
-	temporary := path + ".tmp"
-	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil {
-		return engine.Fail(engine.AtArchive, path, err)
-	}
-	return engine.Fail(engine.AtArchive, path, os.Rename(temporary, path))
+	return writeFile(path, func(w io.Writer) error { return report.WriteHTML(w, r) })
 }

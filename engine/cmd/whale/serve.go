@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/seed-7c27e6b8/whale/engine"
 	"github.com/seed-7c27e6b8/whale/engine/archive"
+	"github.com/seed-7c27e6b8/whale/harnesses"
 	"github.com/seed-7c27e6b8/whale/trainer/serve"
 )
 
@@ -30,6 +32,9 @@ func (c *serveCommand) Run(ctx context.Context) (err error) {
 		if key = os.Getenv(c.KeyEnv); key == "" {
 			return usageError{fmt.Errorf("serve: the environment variable %s of --key-env is empty", c.KeyEnv)}
 		}
+	}
+	if !slices.Contains(harnesses.Names(), c.Domain) {
+		return usageError{unknownDomain(c.Domain)}
 	}
 	s := &site{}
 	defer func() { err = errors.Join(err, s.close()) }()

@@ -37,36 +37,42 @@ func (c *comparison) between(args []*node, signs []string) *node {
 	case !below(first):
 		low, high, first, last = high, low, mirrored[last], mirrored[first]
 	}
-	return c.interval(args[1], low, high, first == "≤", last == "≤")
+	return c.interval(args[1], end{low, first == "≤"}, end{high, last == "≤"})
 }
 
 // bound solves side sign limit.
 func (c *comparison) bound(side *node, sign string, limit *node) *node {
-	minus, plus := apply(opNegate, apply(opInfinity)), apply(opInfinity)
+	minus, plus := end{at: apply(opNegate, apply(opInfinity))}, end{at: apply(opInfinity)}
 	closed := sign == "≤" || sign == "≥"
 	below := sign == "<" || sign == "≤"
 	if side.op != opCall || side.name != "abs" {
 		if below {
-			return c.interval(side, minus, limit, false, closed)
+			return c.interval(side, minus, end{limit, closed})
 		}
-		return c.interval(side, limit, plus, closed, false)
+		return c.interval(side, end{limit, closed}, plus)
 	}
 	if v, err := c.at(limit, 0); err != nil || !v.isReal() || v.sign() <= 0 {
 		return nil // always or never so
 	}
-	inner, negative := side.args[0], apply(opNegate, limit)
+	inner, low, high := side.args[0], end{apply(opNegate, limit), closed}, end{limit, closed}
 	if below {
-		return c.interval(inner, negative, limit, closed, closed)
+		return c.interval(inner, low, high)
 	}
-	left, right := c.interval(inner, minus, negative, false, closed), c.interval(inner, limit, plus, closed, false)
+	left, right := c.interval(inner, minus, low), c.interval(inner, high, plus)
 	if left == nil || right == nil {
 		return nil
 	}
 	return apply(opUnion, left, right)
 }
 
+// end is one end of an interval, which it belongs to where it is closed.
+type end struct {
+	at     *node
+	closed bool
+}
+
 // interval are the values of the one symbol of a linear side that lies between two ends.
-func (c *comparison) interval(side, low, high *node, lowClosed, highClosed bool) *node {
+func (c *comparison) interval(side *node, low, high end) *node {
 	name, ok := onlySymbol(side)
 	if !ok || !side.expression() {
 		return nil
@@ -85,7 +91,7 @@ func (c *comparison) interval(side, low, high *node, lowClosed, highClosed bool)
 	if err != nil || !v.isReal() || v.sign() == 0 {
 		return nil
 	}
-	end := func(n *node) *node {
+	solved := func(n *node) *node {
 		switch sign := infinite(n); {
 		case sign == 0:
 			return apply(opDivide, apply(opAdd, n, apply(opNegate, at(0))), slope)
@@ -94,12 +100,11 @@ func (c *comparison) interval(side, low, high *node, lowClosed, highClosed bool)
 		}
 		return apply(opNegate, apply(opInfinity))
 	}
-	low, high = end(low), end(high)
 	if v.sign() < 0 {
-		low, high, lowClosed, highClosed = high, low, highClosed, lowClosed
+		low, high = high, low
 	}
-	name = map[bool]string{true: "[", false: "("}[lowClosed] + map[bool]string{true: "]", false: ")"}[highClosed]
-	return &node{op: opBracket, name: name, args: []*node{low, high}}
+	name = map[bool]string{true: "[", false: "("}[low.closed] + map[bool]string{true: "]", false: ")"}[high.closed]
+	return &node{op: opBracket, name: name, args: []*node{solved(low.at), solved(high.at)}}
 }
 
 // onlySymbol is the symbol of a node that has just one.

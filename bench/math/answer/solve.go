@@ -103,8 +103,8 @@ func (c *comparison) interval(side *node, low, high end) *node {
 	if v.sign() < 0 {
 		low, high = high, low
 	}
-	name = map[bool]string{true: "[", false: "("}[low.closed] + map[bool]string{true: "]", false: ")"}[high.closed]
-	return &node{op: opBracket, name: name, args: []*node{solved(low.at), solved(high.at)}}
+	brackets := map[bool]string{true: "[", false: "("}[low.closed] + map[bool]string{true: "]", false: ")"}[high.closed]
+	return &node{op: opBracket, name: brackets, args: []*node{solved(low.at), solved(high.at)}}
 }
 
 // onlySymbol is the symbol of a node that has just one.

@@ -289,7 +289,13 @@ func TestCommit_again(t *testing.T) {
 		if err := a.Commit(rec); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("got %v", err)
 		}
-		if err := errors.Join(a.Commit(rec), a.Close()); err != nil {
+		if err := a.Commit(rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Commit(rec); err == nil {
+			t.Error("record 0 is committed twice")
+		}
+		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for name, lines := range map[string]int{"journal.jsonl": 1, "ledger.jsonl": 1} {

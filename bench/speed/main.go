@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -109,7 +110,10 @@ func startProfile(path string) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() error { pprof.StopCPUProfile(); return f.Close() }, pprof.StartCPUProfile(f)
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
 func usage() (u syscall.Rusage) {
@@ -143,10 +147,13 @@ func open(s setting) (*trainer.Trainer, func(), error) {
 	}
 	o := trainer.Options{Precision: cuda.Float32}
 	switch s.Precision {
+	case "float32":
 	case "bf16":
 		o.Precision = cuda.BF16
 	case "int8":
 		o.Precision, o.Int8 = cuda.BF16, true
+	default:
+		return nil, nil, fmt.Errorf("no precision %q", s.Precision)
 	}
 	tokens, err := workload.Tokenizer()
 	if err != nil {

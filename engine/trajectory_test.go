@@ -83,3 +83,14 @@ func TestContrast(t *testing.T) {
 		t.Errorf("%d failures, %d successes", len(failures), len(successes))
 	}
 }
+
+// What is idle is in none of the stages by the clock; work that overlaps takes nothing off.
+func TestSpending_seconds(t *testing.T) {
+	s := Spending{Wall: 10, Rollouts: 4, Cost: Cost{TrainSeconds: 2, ProposeSeconds: 1, SandboxSeconds: 9, VerifySeconds: 3}}
+	if got, want := s.Seconds(), (SummarySeconds{Total: 10, Rollout: 4, Train: 2, Propose: 1, Sandbox: 9, Verify: 3, Idle: 3}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if s.Wall = 6; s.Seconds().Idle != 0 {
+		t.Errorf("idle %v", s.Seconds().Idle)
+	}
+}

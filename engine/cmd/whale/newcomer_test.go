@@ -30,6 +30,7 @@ func TestWrongInput(t *testing.T) {
 		{2, "unknown; there are adaptive", "run --domain lookup --condition nope --out OUT"},
 		{2, "unknown update", "run --domain lookup --update nope --out OUT"},
 		{2, "cycles is 0, at least 1", "run --domain lookup --cycles 0 --out OUT"},
+		{2, "the learning rate is NaN", "run --domain lookup --rate NaN --out OUT"},
 		{2, "wants HOST:PORT", "run --domain lookup --ui bogus --out OUT"},
 		{1, "policy model: stat", "run --domain lookup --model NOTHING --out OUT"},
 		{1, "harness NOTHING", "run --domain lookup --harness NOTHING --out OUT"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -240,6 +241,9 @@ func (c *runCommand) settings() (engine.Config, error) {
 	c.learnFlags.apply(&config)
 	if err := c.computeFlags.apply(&config); err != nil {
 		return config, err
+	}
+	if rate := config.Optimizer.Rate; !(rate >= 0) || math.IsInf(rate, 0) {
+		return config, usageError{fmt.Errorf("run: the learning rate is %v, at least 0", rate)}
 	}
 	if config.Domain == "" {
 		return config, usageError{errors.New("run: --domain is missing; there are lookup, sums, chess, math, searchqa, own")}

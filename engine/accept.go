@@ -5,12 +5,15 @@ import "slices"
 // threshold is what a reward must exceed, strictly, to be learned from (spec/rsft.md 1.4).
 const threshold = 0.5
 
-// Accept returns the rollouts to learn from, in rollout order: those that were scored
-// with a reward strictly above 0.5. No cap per task, no removal of duplicates.
+// Accepted says whether a rollout was scored with a reward strictly above 0.5.
+func (t *Trajectory) Accepted() bool { return t.Outcome == Scored && t.Verdict.Reward > threshold }
+
+// Accept returns the rollouts to learn from, in rollout order: all that are accepted, with no
+// cap per task and no removal of duplicates.
 func Accept(ts []*Trajectory) []*Trajectory {
 	var accepted []*Trajectory
 	for _, t := range ts {
-		if t.Outcome == Scored && t.Verdict.Reward > threshold {
+		if t.Accepted() {
 			accepted = append(accepted, t)
 		}
 	}

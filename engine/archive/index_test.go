@@ -74,6 +74,24 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
+// A list has what the trajectories have, rewards to the last bit.
+func TestIndex_roundTrip(t *testing.T) {
+	call, tool := engine.Event{Call: &engine.Call{}}, engine.Event{Tool: &engine.ToolUse{}}
+	ts := []*engine.Trajectory{{Task: "t1", Harness: "h1", Sample: 3, Phase: "select/1", Outcome: engine.Scored,
+		Events: []engine.Event{call, tool, {Log: "x"}, call, call}, Verdict: engine.Verdict{Kind: engine.Equal, Reward: 1. / 3},
+		Cost: engine.Cost{Sampled: 11, Prompt: 222}}}
+	want := Rollout{File: "f", Task: "t1", Sample: 3, Harness: "h1", Outcome: engine.Scored, Verdict: engine.Equal, Reward: 1. / 3,
+		Turns: 3, Tools: 1, Sampled: 11, Prompt: 222, Phase: "select/1"}
+	n := 0
+	if err := parseIndex("f", string(encodeIndex(ts)), func(r *Rollout) {
+		if n++; *r != want {
+			t.Errorf("got %+v, want %+v", *r, want)
+		}
+	}); err != nil || n != 1 {
+		t.Errorf("%d lines, %v", n, err)
+	}
+}
+
 func replaceAll(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

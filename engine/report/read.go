@@ -60,8 +60,7 @@ func Read(from Source, d *engine.Domain) (Run, error) {
 			return r, engine.Fail(engine.AtArchive, s.file, err)
 		}
 		for _, t := range s.pick(ts, tasks) {
-			accepted := len(engine.Accept([]*engine.Trajectory{t})) == 1
-			r.Transcripts = append(r.Transcripts, Transcript{Moment: s.moment, Task: tasks[t.Task], Trained: s.trained && accepted, Rollout: t})
+			r.Transcripts = append(r.Transcripts, Transcript{Moment: s.moment, Task: tasks[t.Task], Trained: s.trained && t.Accepted(), Rollout: t})
 		}
 	}
 	return r, nil

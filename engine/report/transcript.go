@@ -111,7 +111,7 @@ func stateOf(o *engine.Trajectory) (string, bool) {
 	switch {
 	case o.Outcome != engine.Scored:
 		return oneLine(first(string(o.Outcome), 20)), false
-	case o.Verdict.Reward > 0.5:
+	case o.Accepted():
 		return "solved", true
 	case o.Verdict.Kind == engine.Unparsed:
 		return "unparsed", false

@@ -220,7 +220,7 @@ func (s *Server) rollout(b *bytes.Buffer, r *http.Request, folder *archive.Reade
 		step = step || rec.File == file && rec.Kind == engine.StepRecord
 	}
 	return report.WriteRollout(b, s.bar(folder), report.Transcript{Moment: fmt.Sprintf("%s:%d", file, index), Task: s.tasks[t.Task],
-		Trained: step && len(engine.Accept([]*engine.Trajectory{t})) == 1, Rollout: t}, s.decode)
+		Trained: step && t.Accepted(), Rollout: t}, s.decode)
 }
 
 // committed says whether the journal names a file: nothing else is opened by name.

@@ -67,12 +67,12 @@ type host struct {
 }
 
 func (h *host) Generate(messages []kit.Message, options kit.Options) ([]kit.Reply, error) {
+	if h.budget.Turns == 0 {
+		return nil, kit.ErrBudget
+	}
+	h.budget.Turns-- // one for all samples, as in the engine
 	var replies []kit.Reply
 	for range max(1, options.Samples) {
-		if h.budget.Turns == 0 {
-			return nil, kit.ErrBudget
-		}
-		h.budget.Turns--
 		h.handles++
 		r := kit.Reply{Handle: h.handles, Text: h.model(messages), Stop: kit.StopEnd}
 		h.written = r.Text

@@ -64,6 +64,22 @@ func TestTableOfAnUnmeasuredRun(t *testing.T) {
 	}
 }
 
+// Start, best and final stand in this order in all rows.
+func TestTableColumns(t *testing.T) {
+	at := func(mean float64) engine.Interval {
+		return engine.Interval{Mean: mean, Lo: mean - .01, Hi: mean + .01, N: 9}
+	}
+	s := engine.Summary{Test: engine.Heads{Start: at(.1), Best: at(.2), Final: at(.3)}, Select: engine.Heads{Start: at(.4), Best: at(.5), Final: at(.6)},
+		Gap: engine.Heads{Start: at(.07), Best: at(.08), Final: at(.09)}}
+	got := strings.Join(strings.Fields(table(t, Run{Summary: s})), " ")
+	for _, row := range []string{"all 0.100 0.200 0.300 9", "95 % [0.090, 0.110] [0.190, 0.210] [0.290, 0.310]", "select split 0.400 0.500 0.600 9",
+		"select − test +0.070 +0.080 +0.090 [+0.06, +0.08] [+0.07, +0.09] [+0.08, +0.10]"} {
+		if !strings.Contains(got, row) {
+			t.Errorf("no %q in %s", row, got)
+		}
+	}
+}
+
 func TestTableNamesTheBoundary(t *testing.T) {
 	if err := WriteTable(brokenWriter{}, Run{}, ""); err == nil || !strings.HasPrefix(err.Error(), "archive table: ") {
 		t.Errorf("got %v", err)

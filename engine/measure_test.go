@@ -61,3 +61,13 @@ func TestGap(t *testing.T) {
 		t.Errorf("of nothing measured: %+v", none)
 	}
 }
+
+// Luck is bounded by the p of each candidate where that is strict, and by the incumbent's own
+// chance to be in front where any gain will do.
+func TestLuckAccepts(t *testing.T) {
+	for p, want := range map[float64]float64{1: .75, .05: .15, .25: .75, .2: .6} {
+		if got := (Config{Candidates: 3, AcceptP: p}).LuckAccepts(); !near(got, want, 1e-12) {
+			t.Errorf("3 candidates at p %v: %v, want %v", p, got, want)
+		}
+	}
+}

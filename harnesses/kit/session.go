@@ -60,10 +60,12 @@ func (s *Session) Generate(messages []Message, options Options) (Reply, error) {
 // Tool calls a tool with a JSON object of arguments (see Args) and returns its text.
 func (s *Session) Tool(name, args string) (string, error) {
 	result, err := s.host.Tool(name, args)
+	if err == nil || errors.Is(err, ErrTool) { // a call that can't be read is one too
+		s.budget.Tools--
+	}
 	if err != nil {
 		return "", err
 	}
-	s.budget.Tools--
 	return result, nil
 }
 

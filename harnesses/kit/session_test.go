@@ -92,3 +92,22 @@ func FuzzArgs(f *testing.F) {
 		}
 	})
 }
+
+// What remains is what the engine will still allow: a bad tool call was paid for, one beyond
+// the budget was not made.
+func TestSession_badToolCall(t *testing.T) {
+	host := &fake{err: ErrTool}
+	s := NewSession(Start{Budget: Budget{Tools: 2}}, host)
+	for _, c := range []struct {
+		err  error
+		left int
+	}{{ErrTool, 1}, {nil, 0}, {ErrBudget, 0}} {
+		host.err = c.err
+		if text, err := s.Tool("t", "{"); !errors.Is(err, c.err) || (err != nil) != (text == "") {
+			t.Errorf("%v: %q, %v", c.err, text, err)
+		}
+		if got := s.Remaining().Tools; got != c.left {
+			t.Errorf("after %v %d tool calls remain, want %d", c.err, got, c.left)
+		}
+	}
+}

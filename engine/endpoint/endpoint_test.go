@@ -247,18 +247,21 @@ func TestStallEndsWithTheTimeout(t *testing.T) {
 	}
 	leave := make(chan struct{})
 	t.Cleanup(func() { close(leave) })
+	var begins atomic.Bool // an answer that begins and does not go on is none
 	f.spoil = func(_ int64, w http.ResponseWriter) bool {
-		io.WriteString(w, `{"choices":`) // an answer that begins and does not go on is none
-		w.(http.Flusher).Flush()
+		if begins.Load() {
+			io.WriteString(w, `{"choices":`)
+			w.(http.Flusher).Flush()
+		}
 		<-leave
 		return true
 	}
-	for _, name := range []string{"begins", "is silent"} {
+	for _, name := range []string{"is silent", "begins"} {
 		_, err = generate(t.Context(), p, 1, 50)
 		if want := "policy generate: 2 attempts: endpoint " + f.URL + "/v1: no whole answer in 50ms; --wait sets how long is waited"; !errors.Is(err, context.DeadlineExceeded) || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
-		f.spoil = func(int64, http.ResponseWriter) bool { <-leave; return true }
+		begins.Store(true)
 		p.places[0].rest, p.places[0].failed = time.Time{}, 0
 	}
 	// A call that finds no address says what the others met.
@@ -289,14 +292,20 @@ func TestStoppedWhileItStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(ctx context.Context) error { _, err := generate(ctx, p, 1, 50); return err }
-	f.spoil = func(int64, http.ResponseWriter) bool { arrived <- struct{}{}; <-leave; return true }
-	stopped(ask)
-	stopped(func(ctx context.Context) error { _, err := Open(ctx, o); return err })
+	var fails atomic.Bool
 	f.spoil = func(_ int64, w http.ResponseWriter) bool {
-		http.Error(w, "oops", http.StatusInternalServerError)
+		if fails.Load() {
+			http.Error(w, "oops", http.StatusInternalServerError)
+			arrived <- struct{}{}
+			return true
+		}
 		arrived <- struct{}{}
+		<-leave
 		return true
 	}
+	stopped(ask)
+	stopped(func(ctx context.Context) error { _, err := Open(ctx, o); return err })
+	fails.Store(true)
 	stopped(ask)
 }
 

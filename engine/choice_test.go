@@ -15,6 +15,11 @@ func TestServices_public(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v", got)
 	}
+	const secret, plain = "https://user:secret@host/v1?key=secret", "https://host/v1"
+	all := Services{Retriever: secret, Judge: secret, Code: secret, Policy: secret + "," + secret}
+	if got, want := all.Public(), (Services{Retriever: plain, Judge: plain, Code: plain, Policy: plain + "," + plain}); got != want {
+		t.Errorf("%+v", got)
+	}
 	if got := PublicAddress("http://se cret@%zz"); strings.Contains(got, "cret") {
 		t.Errorf("%s", got)
 	}

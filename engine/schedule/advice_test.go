@@ -67,6 +67,20 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
+// Trouble takes a quarter at once, quiet gives a sixteenth of all back with each sample.
+func TestAdvise_pace(t *testing.T) {
+	a := New(Limits{Rollouts: 64})
+	for _, step := range []struct {
+		trouble Trouble
+		share   float64
+	}{{Memory, .75}, {Memory, .5625}, {Quiet, .625}, {Quiet, .6875}, {Heat, .515625}, {PowerCap, .515625}} {
+		a.Advise(step.trouble)
+		if got := a.Standing().Share; got != step.share {
+			t.Errorf("after %v: %v, want %v", step.trouble, got, step.share)
+		}
+	}
+}
+
 // Without limits, trouble counts from what was in flight when it came.
 func TestAdvise_noLimits(t *testing.T) {
 	a := New(Limits{})

@@ -226,3 +226,16 @@ func TestSampler_noCards(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A reading of power holds for two seconds at most, once: what a card took while nobody read
+// it is not made up.
+func TestSampler_gap(t *testing.T) {
+	begin := time.Now()
+	m := &Sampler{rapl: OpenRAPL(machine(t, nil)), watts: 100, known: true, from: begin}
+	for _, c := range []struct{ after, joules float64 }{{1, 100}, {1.5, 150}, {60, 350}, {61, 350}, {200, 350}} {
+		m.count(begin.Add(time.Duration(c.after * float64(time.Second))))
+		if math.Abs(m.card.Joules-c.joules) > 1e-6 || math.Abs(m.card.Seconds-c.joules/100) > 1e-9 {
+			t.Errorf("after %v s: %+v, want %v J", c.after, m.card, c.joules)
+		}
+	}
+}

@@ -312,3 +312,15 @@ func TestPlay(t *testing.T) {
 		t.Error("a strange task is judged")
 	}
 }
+
+// The box of an answer is the reference where there is one; several mean what they say together.
+func TestReader_boxes(t *testing.T) {
+	for answer, want := range map[string]string{
+		`\\boxed{7}`: "7", `so \\boxed{7}.`: "7", `\\boxed{1} or \\boxed{2}`: `\boxed{1} or \boxed{2}`, `7`: "7",
+	} {
+		problems, report, err := read(strings.NewReader(`{"problem": "Which?", "answer": "`+answer+`"}`), "x.jsonl")
+		if err != nil || len(problems) != 1 || problems[0].reference != want {
+			t.Errorf("%s: %+v, %v, want %s", answer, report, err, want)
+		}
+	}
+}

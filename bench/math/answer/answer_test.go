@@ -199,3 +199,19 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "verdicts/s")
 }
+
+// A comma between three digits and three is a list as well as a number: what agrees in one of
+// the two readings is equal.
+func TestCompare_commas(t *testing.T) {
+	for _, c := range []struct {
+		answer, reference string
+		want              engine.VerdictKind
+	}{
+		{"100,200", `100 \text{ and } 200`, engine.Equal}, {"100,200", "200, 100", engine.Equal}, {"100,200", "100200", engine.Equal},
+		{"100,200", "100", engine.Different}, {"100,200", "100, 300", engine.Different}, {"100,200", "100201", engine.Different},
+	} {
+		if got := Compare(c.answer, c.reference); got != c.want {
+			t.Errorf("%s against %s: %s, want %s", c.answer, c.reference, got, c.want)
+		}
+	}
+}

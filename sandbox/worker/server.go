@@ -46,7 +46,6 @@ func run(confinement []string) int {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(2) // the loop and the watch
 	runtime.LockOSThread()
-	batch()
 	memory, err := unix.Mmap(runningFD, 0, abi.RunningSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fail(err)

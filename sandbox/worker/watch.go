@@ -88,19 +88,6 @@ func (w *watch) loop() {
 	}
 }
 
-// batch tells the kernel that the calling thread computes: its wake, when a frame comes, does
-// not push aside whoever wrote the frame and has more to write. Where the kernel doesn't know
-// that, frames go one by one more often.
-func batch() {
-	if a, err := unix.SchedGetAttr(0, 0); err == nil {
-		a.Policy = schedBatch
-		_ = unix.SchedSetAttr(0, a, 0)
-	}
-}
-
-// schedBatch is SCHED_BATCH (Linux, include/uapi/linux/sched.h).
-const schedBatch = 3
-
 // threadClock names the processor clock of a thread of this process (the kernel's
 // encoding: ones' complement of the id, three bits of flags).
 func threadClock(tid int) int32 { return int32(^tid<<3 | 6) }

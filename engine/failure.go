@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Boundary is the border that an error crossed.
@@ -107,6 +108,23 @@ func (e *HarnessError) Error() string {
 	}
 	return "harness: " + e.Text
 }
+
+// StallError is a service's answer that was not whole in time. It is a context.DeadlineExceeded.
+type StallError struct {
+	Limit   time.Duration
+	Setting string // what sets the limit, in the words of the user's interface; may be empty
+}
+
+func (e *StallError) Error() string {
+	text := fmt.Sprintf("no whole answer in %v", e.Limit)
+	if e.Setting != "" {
+		text += fmt.Sprintf("; %s sets how long is waited", e.Setting)
+	}
+	return text
+}
+
+// Unwrap gives errors.Is the deadline.
+func (e *StallError) Unwrap() error { return context.DeadlineExceeded }
 
 // LimitError: a rollout used up something it has a limit on. It counts as a timeout for
 // errors.Is(err, context.DeadlineExceeded) when the kind is LimitTime.

@@ -294,7 +294,7 @@ func (p *Policy) post(ctx context.Context, address string, body, into any) error
 // foreign and may be long; its beginning is quoted.
 func (p *Policy) do(ctx context.Context, r *http.Request, into any) error {
 	patience := p.patience(r)
-	limited, cancel := context.WithTimeout(ctx, patience.limit)
+	limited, cancel := context.WithTimeout(ctx, patience.Limit)
 	defer cancel()
 	text, status, err := p.fetch(r.WithContext(limited))
 	switch {
@@ -319,11 +319,11 @@ func (p *Policy) do(ctx context.Context, r *http.Request, into any) error {
 
 // patience is how long an answer may take. A question without a body costs a server
 // nothing, so one that does not answer it soon is not well.
-func (p *Policy) patience(r *http.Request) *stall {
+func (p *Policy) patience(r *http.Request) *engine.StallError {
 	if r.Body == nil && p.o.Timeout > healthTimeout {
-		return &stall{limit: healthTimeout}
+		return &engine.StallError{Limit: healthTimeout}
 	}
-	return &stall{p.o.Timeout, p.o.Setting}
+	return &engine.StallError{Limit: p.o.Timeout, Setting: p.o.Setting}
 }
 
 // fetch returns the body of an answer, at most a byte more than maxAnswer, and its status.
@@ -341,24 +341,6 @@ func (p *Policy) fetch(r *http.Request) (text []byte, status int, err error) {
 	}
 	return text, w.StatusCode, nil
 }
-
-// stall is the error of an attempt whose answer was not whole in time. It is a
-// context.DeadlineExceeded.
-type stall struct {
-	limit   time.Duration
-	setting string // what sets the limit; may be empty
-}
-
-func (s *stall) Error() string {
-	text := fmt.Sprintf("no whole answer in %v", s.limit)
-	if s.setting != "" {
-		text += fmt.Sprintf("; %s sets how long is waited", s.setting)
-	}
-	return text
-}
-
-// Unwrap gives errors.Is the deadline.
-func (s *stall) Unwrap() error { return context.DeadlineExceeded }
 
 // hide takes the key out of what a server says.
 func (p *Policy) hide(text []byte) string {

@@ -173,11 +173,11 @@ func TestPropose_limits(t *testing.T) {
 	p := proposer(stalled{})
 	p.Patience, p.Setting, p.Address = time.Millisecond, "--wait", "http://there/v1"
 	_, err := p.Propose(context.Background(), run(t))
-	if want := "proposer fake at http://there/v1: the service failed: 6 attempts: no usable answer: no whole reply in 1ms; --wait sets how long is waited (see "; !errors.Is(err, ErrService) || !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), want) {
+	if want := "proposer fake at http://there/v1: the service failed: 6 attempts: no usable answer: no whole answer in 1ms; --wait sets how long is waited (see "; !errors.Is(err, ErrService) || !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("stalled: %v, want %s", err, want)
 	}
 	p.Limit, p.Pause = 50*time.Millisecond, func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
-	if _, err := p.Propose(context.Background(), run(t)); !errors.Is(err, ErrTime) || !strings.Contains(err.Error(), "no whole reply in 1ms; --wait") {
+	if _, err := p.Propose(context.Background(), run(t)); !errors.Is(err, ErrTime) || !strings.Contains(err.Error(), "no whole answer in 1ms; --wait") {
 		t.Errorf("stalled until time was up: %v", err)
 	}
 	p.Limit, p.Patience = time.Millisecond, time.Hour

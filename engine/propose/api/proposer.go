@@ -162,7 +162,7 @@ func (p *Proposer) converse(ctx context.Context, b engine.Brief, d *desk.Desk, b
 	case limited.Err() != nil:
 		detail := fmt.Errorf("%v", limit)
 		var failed *ServiceError
-		var slow *stall
+		var slow *engine.StallError
 		if errors.As(ended, &failed) && (errors.As(ended, &slow) || !errors.Is(failed, context.DeadlineExceeded)) {
 			detail = errors.Join(detail, p.mask(fmt.Errorf("the service gave: %w", failed)))
 		}

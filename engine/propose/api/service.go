@@ -175,7 +175,7 @@ func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) 
 		case err == nil:
 			return reply, nil
 		case stalled:
-			err = &ServiceError{Err: &stall{p.patience(), p.Setting}}
+			err = &ServiceError{Err: &engine.StallError{Limit: p.patience(), Setting: p.Setting}}
 		}
 		before = err
 		var failed *ServiceError
@@ -191,23 +191,6 @@ func (p *Proposer) say(ctx context.Context, chat Chat, in Input) (Reply, error) 
 		wait *= 2
 	}
 }
-
-// stall is the error of a reply that took too long, a context.DeadlineExceeded.
-type stall struct {
-	patience time.Duration
-	setting  string // what sets it; may be empty
-}
-
-func (s *stall) Error() string {
-	text := fmt.Sprintf("no whole reply in %v", s.patience)
-	if s.setting != "" {
-		text += fmt.Sprintf("; %s sets how long is waited", s.setting)
-	}
-	return text
-}
-
-// Unwrap gives errors.Is the deadline.
-func (s *stall) Unwrap() error { return context.DeadlineExceeded }
 
 // wait is a pause that the context ends.
 func (p *Proposer) wait(ctx context.Context, d time.Duration) error {

@@ -117,7 +117,7 @@ var stories = map[string]story{
 	"dies later":    {answers: []answer{writes("out/1/harness.go", "x"), refuses(400, "", "no")}, want: []string{"x"}, asked: 2},
 	"garbage":       {answers: []answer{garbage("<html>"), garbage("{}"), garbage(`{"content": 7, "choices": "x"}`), garbage("null")}, cause: api.ErrService, asked: 6},
 	"garbage once":  {answers: []answer{garbage("{"), writes("out/1/harness.go", "x"), says(Turn{Text: "done"})}, want: []string{"x"}, asked: 3},
-	"stalls":        {answers: []answer{stalls}, cause: api.ErrService, says: "no whole reply"},
+	"stalls":        {answers: []answer{stalls}, cause: api.ErrService, says: "no whole answer"},
 	"drops":         {answers: []answer{drops}, cause: api.ErrService, asked: 6},
 	"drops once":    {answers: []answer{drops, writes("out/1/harness.go", "x"), says(Turn{Text: "done"})}, want: []string{"x"}, asked: 3},
 	"broken call":   {answers: []answer{says(Turn{Calls: []api.Call{{ID: "a", Name: "Sing", Args: `{}`}}}), writes("out/1/harness.go", "x"), says(Turn{})}, want: []string{"x"}, asked: 3},
@@ -159,7 +159,7 @@ func (s story) tell(t *testing.T, p Protocol) {
 	proposer := &api.Proposer{Name: "test", Model: p.New(url, Key), Hide: []string{Key}, Patience: time.Minute,
 		Budget: desk.Budget{Tokens: s.tokens}, Price: api.Price{Input: 1, Read: .5, Output: 2},
 		Pause: func(context.Context, time.Duration) error { return nil }}
-	if s.says == "no whole reply" {
+	if s.says == "no whole answer" {
 		proposer.Patience = 20 * time.Millisecond
 	}
 	made, err := proposer.Propose(t.Context(), b)

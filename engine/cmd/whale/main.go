@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -108,5 +109,7 @@ func exitCode(ctx context.Context, command string, err error) int {
 	return exitFailed
 }
 
-// oneLine keeps the first line of stderr the whole message.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// oneLine keeps the first line of stderr the whole message; what several say alike is said once.
+func oneLine(err error) string {
+	return strings.Join(slices.Compact(strings.Split(err.Error(), "\n")), "; ")
+}

@@ -257,7 +257,7 @@ func TestSilentWorker(t *testing.T) {
 	p.mu.Unlock()
 	id, seat := p.open()
 	p.mu.Lock()
-	seat.waits, p.owed, p.heard = true, 1, long
+	seat.waits, p.waiting, p.heard = true, 1, long
 	p.mu.Unlock()
 	for range 10 * slowLook {
 		p.killOverdue(box.config.Limits)

@@ -21,9 +21,8 @@ type seat struct {
 	in     []byte // payload of the last frame; the reader's while waits, else the session's
 	out    []byte // room for the session's next payload
 	// The rest is guarded by process.mu.
-	waits  bool // for a frame
-	parked bool // counted in process.waiting
-	ended  bool // the worker said so
+	waits bool // for a frame
+	ended bool // the worker said so
 }
 
 const (
@@ -41,7 +40,7 @@ func (p *process) open() (uint32, *seat) {
 	} else {
 		s = &seat{frames: make(chan abi.Frame, 1)}
 	}
-	if p.deserted {
+	if p.gone() {
 		close(s.frames)
 	}
 	p.last++
@@ -55,9 +54,9 @@ func (p *process) end(session uint32) {
 	s := p.sessions[session]
 	delete(p.sessions, session)
 	if s.waits {
-		p.owed--
+		p.waiting--
 	}
-	whole := s.ended && len(s.frames) == 0 && !p.deserted
+	whole := s.ended && len(s.frames) == 0 && !p.gone()
 	if whole && len(p.seats) < maxFreeSeats && max(cap(s.in), cap(s.out)) <= keptPayload {
 		s.ended = false
 		p.seats = append(p.seats, s)
@@ -85,22 +84,18 @@ func (p *process) cancel(session uint32) {
 // process died before. The payload is valid until the next exchange.
 func (p *process) exchange(id uint32, s *seat, f abi.Frame) (answer abi.Frame, ok bool) {
 	p.mu.Lock()
-	if p.owed == 0 {
+	if p.waiting == 0 {
 		p.heard = time.Now()
 	}
-	p.owed++
+	p.waiting++
 	s.waits = true
 	// While a large frame is written the worker may write too and read only after that: then
 	// somebody else must read.
 	lead := !p.reading && len(p.sessions) == 1 && len(f.Payload) <= largeFrame
 	if lead {
 		p.reading = true
-	} else {
-		s.parked = true
-		p.waiting++
-		if !p.reading {
-			p.wake()
-		}
+	} else if !p.reading {
+		p.wake()
 	}
 	p.mu.Unlock()
 	p.outbox.send(f)
@@ -217,12 +212,8 @@ func (p *process) deliver(f abi.Frame) (err error) {
 	}
 	s.in = append(s.in[:0], f.Payload...)
 	f.Payload = s.in
-	p.owed--
+	p.waiting--
 	s.waits, s.ended = false, f.Kind != abi.FrameCall
-	if s.parked {
-		s.parked = false
-		p.waiting--
-	}
 	s.frames <- f
 	return nil
 }

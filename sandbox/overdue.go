@@ -50,7 +50,7 @@ func (p *process) killOverdue(limits Limits) {
 		p.verdict = fmt.Sprintf("it took more than %d MB", limits.Process>>20)
 	case stopped(p.cmd.Process.Pid):
 		p.verdict = "it was stopped"
-	case stay.Session == 0 && p.owed > 0 && time.Since(p.heard) > silence:
+	case stay.Session == 0 && p.waiting > 0 && time.Since(p.heard) > silence:
 		p.verdict = fmt.Sprintf("it said nothing for %v", silence)
 	default:
 		return

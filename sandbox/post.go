@@ -45,13 +45,11 @@ func (w *post) process(ctx context.Context) (*process, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	select {
-	case <-p.dead:
+	if p.gone() {
 		_, failure := p.why()
 		return nil, failure
-	default:
-		return p, nil
 	}
+	return p, nil
 }
 
 func (w *post) living() (*process, error) {
@@ -60,12 +58,8 @@ func (w *post) living() (*process, error) {
 	if w.closed {
 		return nil, errClosed
 	}
-	if w.current != nil {
-		select {
-		case <-w.current.dead:
-		default:
-			return w.current, nil
-		}
+	if w.current != nil && !w.current.gone() {
+		return w.current, nil
 	}
 	type started struct {
 		p   *process

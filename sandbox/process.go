@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -28,7 +27,7 @@ type process struct {
 	report  abi.Report
 
 	ready chan struct{} // closed when report or failure is there
-	dead  chan struct{} // closed after failure is set; nothing is read any more
+	dead  chan struct{} // closed, holding mu, after failure is set; nothing is read any more
 
 	outbox *outbox
 	link   *abi.Link     // read by the holder of reading
@@ -37,8 +36,7 @@ type process struct {
 
 	mu        sync.Mutex
 	reading   bool    // somebody reads
-	waiting   int     // sessions that wait for a frame and don't read
-	owed      int     // sessions that wait for a frame
+	waiting   int     // sessions that wait for a frame
 	seats     []*seat // of sessions that ended
 	sessions  map[uint32]*seat
 	cancelled map[uint32]bool // sessions given up whose end the worker has not reported
@@ -53,7 +51,6 @@ type process struct {
 	blamed    uint32        // the session for which the process was killed
 	verdict   string        // why the process was killed, if not for a session
 	failure   error         // why the process is dead
-	deserted  bool          // the seats are closed
 }
 
 // startProcess starts a worker and gives it its setup; it doesn't wait until it is ready.
@@ -103,16 +100,15 @@ func startProcess(config Config, compiles bool) (*process, error) {
 	return p, nil
 }
 
-// socketOf is how this process uses its end of a worker's socket. A read that blocks its thread
-// costs least, but keeps one of the runtime's processors: if there is only one, the runtime's
-// monitor takes it back, every time, and wakes the thread of the monitor for that. Then the
-// runtime's poller waits.
-func socketOf(fd int) (io.ReadWriteCloser, error) {
-	if runtime.GOMAXPROCS(0) > 1 {
-		return abi.Socket(fd), nil
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		return nil, fmt.Errorf("socket without waiting: %w", err)
+// socketOf is this process's end of a worker's socket. A read that blocks its thread costs least,
+// but keeps one of the runtime's processors: if there is only one, the runtime's monitor takes
+// it back, every time, and is woken for that. Then the runtime's poller waits, which a file
+// uses whose descriptor does not block.
+func socketOf(fd int) (*os.File, error) {
+	if runtime.GOMAXPROCS(0) == 1 {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return nil, fmt.Errorf("socket without waiting: %w", err)
+		}
 	}
 	return os.NewFile(uintptr(fd), "worker"), nil
 }
@@ -143,7 +139,7 @@ func sharedMemory(without abi.Lacking) (*os.File, error) {
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // bury waits for the worker's death, delivers its last words and cleans up behind it.
-func (p *process) bury(socket io.Closer) {
+func (p *process) bury(socket *os.File) {
 	exit := p.cmd.Wait()
 	p.mu.Lock()
 	for p.reading {
@@ -166,10 +162,8 @@ func (p *process) bury(socket io.Closer) {
 	p.mu.Unlock()
 	_ = unix.Munmap(p.memory)
 	_ = socket.Close()
-	close(p.dead)
-	// After that: who sees its session end and begins another must find another process.
 	p.mu.Lock()
-	p.deserted = true
+	close(p.dead) // first: who sees its session end and begins another must find another process
 	for _, s := range p.sessions {
 		close(s.frames)
 	}
@@ -178,6 +172,16 @@ func (p *process) bury(socket io.Closer) {
 	case <-p.ready:
 	default:
 		close(p.ready)
+	}
+}
+
+// gone says whether the process is dead.
+func (p *process) gone() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 )
 
 // Link is one end of the socket between the engine's process and a worker. Reading and
@@ -26,44 +25,6 @@ const (
 
 // NewLink uses a connected stream socket, which stays the caller's to close.
 func NewLink(socket io.ReadWriter) *Link { return &Link{socket: socket, in: make([]byte, linkRoom)} }
-
-// Socket is the descriptor of a socket in blocking mode, whose use blocks the thread: a wake
-// by the kernel goes straight to whoever waits, without the runtime's poller.
-type Socket int
-
-// Read implements io.Reader.
-func (s Socket) Read(b []byte) (int, error) {
-	for {
-		n, err := syscall.Read(int(s), b)
-		switch {
-		case err == syscall.EINTR:
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
-// Write implements io.Writer.
-func (s Socket) Write(b []byte) (written int, err error) {
-	for written < len(b) {
-		n, err := syscall.Write(int(s), b[written:])
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil {
-			return written, err
-		}
-		written += n
-	}
-	return written, nil
-}
-
-// Close implements io.Closer.
-func (s Socket) Close() error { return syscall.Close(int(s)) }
 
 // Next gives a frame that was received whole; ok is false when there is none. Its payload
 // is valid until the next Fill.

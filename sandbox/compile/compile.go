@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -203,10 +204,9 @@ func (c *Compiler) layout(file, source string) ([]byte, error) {
 	over := map[string]string{filepath.Join(c.folder, "candidate", "harness.go"): file}
 	// A source that can't be parsed imports nothing here; the compiler says what is wrong with it.
 	parsed, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ImportsOnly)
-	for n := 0; err == nil && n < len(parsed.Imports); n++ {
-		if path, _ := strconv.Unquote(parsed.Imports[n].Path.Value); path == "regexp" {
-			over[filepath.Join(c.folder, "main", "regexp.go")] = filepath.Join(c.folder, "with", "regexp.go")
-		}
+	matches := func(i *ast.ImportSpec) bool { return strings.Trim(i.Path.Value, "\"`") == "regexp" }
+	if err == nil && slices.ContainsFunc(parsed.Imports, matches) {
+		over[filepath.Join(c.folder, "main", "regexp.go")] = filepath.Join(c.folder, "with", "regexp.go")
 	}
 	return json.Marshal(map[string]map[string]string{"Replace": over})
 }

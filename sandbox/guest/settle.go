@@ -27,15 +27,18 @@ func settle(play func()) {
 	refill()
 }
 
-// refill gives the allocator a new span of each class.
+// refill gives the allocator a new span of each class, of which eight objects, or a quarter, are
+// used. A span of small objects with pointers ends with the map of these: there half is used, so
+// that a run's objects are on the page of the map, and one page is written for both.
 func refill() {
 	for _, size := range sizes {
-		fresh(size, 0, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]byte, size)))) })
-		words, from := size/8, spanSize/2
+		some := min(8*size, spanSize/4+1)
+		fresh(size, some, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]byte, size)))) })
+		words, used := size/8, spanSize/2+1
 		if size > largestWithoutHeader {
-			words, from = words-1, 0
+			words, used = words-1, some
 		}
-		fresh(size, from, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]*byte, words)))) })
+		fresh(size, used, func() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(make([]*byte, words)))) })
 	}
 }
 
@@ -50,24 +53,15 @@ const spanSize = 8 << 10
 // largestWithoutHeader: larger objects with pointers begin with a word of the allocator's.
 const largestWithoutHeader = 512
 
-// fresh allocates until objects come one after the other from the beginning of a span, or from
-// that far in it: where a span ends with the map of its pointers, the half beside the map saves
-// a page that would be written too.
-func fresh(size, from int, allocate func() uintptr) {
+// fresh allocates until objects have come one after the other from the beginning of a span and
+// use that many bytes of it.
+func fresh(size, used int, allocate func() uintptr) {
 	const most = 4096
-	inRow, last := 0, uintptr(0)
+	fromStart, last := false, uintptr(0)
 	for n := 0; n < most; n++ {
 		at := allocate()
-		switch {
-		case at%spanSize < 16:
-			inRow = 1
-		case inRow > 0 && at == last+uintptr(size):
-			inRow++
-		default:
-			inRow = 0
-		}
-		last = at
-		if inRow > 0 && int(at%spanSize)+size > from && (from > 0 || inRow == 8 || inRow*size > spanSize/4) {
+		fromStart = at%spanSize < 16 || fromStart && at == last+uintptr(size)
+		if last = at; fromStart && int(at%spanSize)+size >= used {
 			return
 		}
 	}

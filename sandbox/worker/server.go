@@ -50,7 +50,7 @@ func run(confinement []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	s := &server{ctx: context.Background(), link: abi.NewLink(abi.Socket(socketFD)), sessions: map[uint32]*session{}}
+	s := &server{ctx: context.Background(), link: abi.NewLink(os.NewFile(socketFD, "engine")), sessions: map[uint32]*session{}}
 	s.watch = &watch{running: abi.RunningAt(memory), thread: unix.Gettid()}
 	first, err := s.receive()
 	if err != nil {

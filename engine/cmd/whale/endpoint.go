@@ -19,7 +19,7 @@ type endpointFlags struct {
 	EndpointModel  string   `placeholder:"NAME" help:"Its name there; needed if it is not the only one."`
 	EndpointKeyEnv string   `placeholder:"NAME" help:"Environment variable with the key to send."`
 	// One flag for all services that generate: whoever has a slow server has it for both.
-	EndpointTimeout *time.Duration `placeholder:"TIME" help:"How long one attempt there may take, from the request to the whole answer; a call makes up to 4 (default 5m)."`
+	EndpointTimeout *time.Duration `placeholder:"TIME" help:"Limit of one attempt there, from the request to the whole answer (default 5m). A call that fails is tried 4 times."`
 }
 
 // waitFlag is the flag's name in errors.

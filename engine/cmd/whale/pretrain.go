@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -231,20 +232,8 @@ func writeZip(t *trainer.Trainer, path string, report made) (err error) {
 	if err := os.WriteFile(filepath.Join(model, "pretrain.json"), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	packed, err := os.Create(filepath.Join(dir, "zip"))
-	if err != nil {
-		return err
-	}
-	defer packed.Close()
-	z := zip.NewWriter(packed)
-	if err := z.AddFS(os.DirFS(model)); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	if err := packed.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(packed.Name(), path)
+	return writeFile(path, func(w io.Writer) error {
+		z := zip.NewWriter(w)
+		return errors.Join(z.AddFS(os.DirFS(model)), z.Close())
+	})
 }

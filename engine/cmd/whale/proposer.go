@@ -26,7 +26,7 @@ type proposerFlags struct {
 	ProposerTokens  *int     `placeholder:"N" help:"Budget of the run for proposals, in tokens; 0 = none."`
 	ProposerDollars *float64 `placeholder:"X" help:"The same in dollars."`
 	ProposerPrice   *string  `placeholder:"IN,OUT[,READ[,WRITE]]" help:"Dollars per million tokens: input, output, cache read, cache write; without it from a table."`
-	ProposerMinutes *float64 `placeholder:"X" help:"Wall time of one call of the proposer (default 20); of a service, one reply may take half of it, or --endpoint-timeout."`
+	ProposerMinutes *float64 `placeholder:"X" help:"Limit of one call of the proposer (default 20). One reply of a service has half of it, or --endpoint-timeout."`
 	ProposerTurns   *int     `placeholder:"N" help:"Replies of the model in one call (default 60)."`
 	Repairs         *int     `placeholder:"R" help:"How many times candidates that are refused go back within an iteration (default 2)."`
 }

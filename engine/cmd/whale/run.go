@@ -115,13 +115,10 @@ func (c *runCommand) Run(ctx context.Context) error {
 // explained is an error of a run with what to do about it, as far as that is known.
 func (c *runCommand) explained(err error) error {
 	var stuck *engine.ProposerError
-	switch {
-	case errors.Is(err, archive.ErrOther):
+	if errors.Is(err, archive.ErrOther) {
 		err = fmt.Errorf("%w; %s needs the settings of its run.yaml, another run needs another --out", err, c.Out)
-		if errors.Is(err, engine.ErrConfig) {
-			return usageError{err}
-		}
-		return err
+	}
+	switch {
 	case errors.Is(err, engine.ErrConfig):
 		return usageError{err}
 	case errors.Is(err, archive.ErrSettings):
